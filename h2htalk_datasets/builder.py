@@ -1,0 +1,59 @@
+"""The `datasets` builder: eleven configs, one split ``test``."""
+
+__all__ = ["H2HTalk"]
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+
+from h2htalk_datasets.records import features
+from h2htalk_datasets.tasks import TASKS
+
+_HERE = Path(__file__).parent
+
+CITATION = """\
+@misc{h2htalk2025,
+  title  = {H2HTalk: Evaluating Large Language Models as Emotional Companion},
+  eprint = {2507.03543}, archivePrefix = {arXiv}, year = {2025}
+}
+"""
+DESCRIPTION = (
+    "Complete, openly licensed records for the eleven tasks of H2HTalk: prompt and reference for an emotional companion. "
+    "An independent re-creation after the paper's taxonomy; scores are not comparable with the paper's Table 2."
+)
+
+
+_VERSION = datasets.Version("1.0.0")
+
+
+def manifest(language: str = "en") -> dict[str, Any]:
+    """Counts and content fingerprints of the built data."""
+    return json.loads((_HERE / "data" / language / "manifest.json").read_text("utf-8"))
+
+
+class H2HTalk(datasets.GeneratorBasedBuilder):
+    """Yields the shipped records of one config; prepared under the name ``h2htalk`` it serves the bare name."""
+
+    VERSION = _VERSION
+    BUILDER_CONFIGS = [
+        datasets.BuilderConfig(name=task.name, version=_VERSION, description=f"{task.dimension}: {task.name}")
+        for task in TASKS.values()
+    ]
+
+    def _info(self) -> datasets.DatasetInfo:
+        return datasets.DatasetInfo(
+            description=DESCRIPTION, features=features(), citation=CITATION, license="CC-BY-4.0"
+        )
+
+    def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
+        file = _HERE / "data" / "en" / f"{self.config.name}.parquet"
+        return [datasets.SplitGenerator(name=datasets.Split.TEST, gen_kwargs={"file": file})]
+
+    def _generate_examples(self, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+        import pyarrow.parquet
+
+        for row in pyarrow.parquet.read_table(file).to_pylist():
+            yield row["id"], row

@@ -1,0 +1,116 @@
+"""The forms three tasks must be answered in: read them, and take their scaffold off.
+
+The gates read references with these, the contract figures read predictions.
+"""
+
+__all__ = ["FactMemory", "TimedLine", "parse_day", "parse_memories", "parse_steps", "strip_scaffold"]
+
+import re
+from typing import NamedTuple
+
+from h2htalk_datasets.tasks import MEMORY_CATEGORIES, NO_KEY_INFORMATION
+
+_TIMED = re.compile(r"^([01]\d|2[0-3]):([0-5]\d) (\S.*)$")
+_STEP = re.compile(r"^(\d)\. ([01]\d|2[0-3]):([0-5]\d) (\S.*)$")
+_LABELS = ("Memory Content", "Memory Category", "Memory Importance")
+_SCAFFOLD = re.compile(
+    r"^(?:Memory Content: |Memory Category: .*$|Memory Importance: .*$|\d\. (?:\d\d:\d\d )?|\d\d:\d\d )", re.MULTILINE
+)
+
+
+class TimedLine(NamedTuple):
+    """A line of a day or a step: minutes after midnight, and what is done."""
+
+    minute: int
+    text: str
+
+
+class FactMemory(NamedTuple):
+    """One extracted memory; importance 0 (a week), 1 (three months) or 2 (lasting)."""
+
+    content: str
+    category: str
+    importance: int
+
+
+def parse_day(text: str) -> list[TimedLine]:
+    """Read an ItineraryMiddle answer: 5 to 8 lines ``HH:MM activity``, maybe one closing note in parentheses.
+
+    Raises:
+        ValueError: the text breaks the form; the message says where.
+    """
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    if lines and lines[-1].startswith("(") and lines[-1].endswith(")"):
+        lines = lines[:-1]
+    day = []
+    for line in lines:
+        match = _TIMED.match(line)
+        if not match:
+            raise ValueError(f"not a line 'HH:MM activity': {line!r}")
+        day.append(TimedLine(int(match[1]) * 60 + int(match[2]), match[3]))
+    if not 5 <= len(day) <= 8:
+        raise ValueError(f"{len(day)} timed lines, expected 5 to 8")
+    _ascending(day)
+    if "sleep" not in day[-1].text.lower() or day[-1].minute < 20 * 60:
+        raise ValueError("the last line does not bring sleep at or after 20:00")
+    return day
+
+
+def parse_steps(text: str, start: int | None = None, end: int | None = None) -> list[TimedLine]:
+    """Read an ItineraryAdvanced answer: 3 to 5 lines ``N. HH:MM text``.
+
+    Args:
+        text: the answer.
+        start: minute at which the first step must begin, if known.
+        end: minute that no step may pass (the next activity's), if known.
+
+    Raises:
+        ValueError: the text breaks the form; the message says where.
+    """
+    steps = []
+    for number, line in enumerate((line.strip() for line in text.strip().splitlines() if line.strip()), 1):
+        match = _STEP.match(line)
+        if not match or int(match[1]) != number:
+            raise ValueError(f"not step {number} as '{number}. HH:MM text': {line!r}")
+        steps.append(TimedLine(int(match[2]) * 60 + int(match[3]), match[4]))
+    if not 3 <= len(steps) <= 5:
+        raise ValueError(f"{len(steps)} steps, expected 3 to 5")
+    _ascending(steps)
+    if start is not None and steps[0].minute != start:
+        raise ValueError("the first step does not begin at the slot's time")
+    if end is not None and steps[-1].minute > end:
+        raise ValueError("a step begins after the next activity")
+    return steps
+
+
+def parse_memories(text: str) -> list[FactMemory]:
+    """Read a RecollectionSynthesis answer; the sentinel `No key information extracted.` gives an empty list.
+
+    Raises:
+        ValueError: the text breaks the form; the message says where.
+    """
+    if text.strip() == NO_KEY_INFORMATION:
+        return []
+    memories = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        lines = [line.strip() for line in block.splitlines()]
+        values = [line.removeprefix(f"{label}: ") for line, label in zip(lines, _LABELS, strict=False)]
+        if len(lines) != 3 or any(value == line for value, line in zip(values, lines, strict=True)):
+            raise ValueError(f"not the three lines {', '.join(_LABELS)}: {block[:60]!r}")
+        if values[1] not in MEMORY_CATEGORIES:
+            raise ValueError(f"unknown memory category {values[1]!r}")
+        if values[2] not in ("0", "1", "2"):
+            raise ValueError(f"memory importance {values[2]!r} is not 0, 1 or 2")
+        memories.append(FactMemory(values[0], values[1], int(values[2])))
+    return memories
+
+
+def strip_scaffold(text: str) -> str:
+    """Take labels, times and step numbers off a text, so that only its own words are compared."""
+    return re.sub(r"\n{2,}", "\n", _SCAFFOLD.sub("", text)).strip()
+
+
+def _ascending(lines: list[TimedLine]) -> None:
+    for before, after in zip(lines, lines[1:], strict=False):
+        if after.minute <= before.minute:
+            raise ValueError(f"times do not ascend at {after.text!r}")

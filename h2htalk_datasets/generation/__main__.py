@@ -1,0 +1,12 @@
+"""``accelerate launch -m h2htalk_datasets.generation``: takes the options of ``h2htalk generate``."""
+
+import typer
+
+from h2htalk_datasets.generation.command import generate_command
+from h2htalk_datasets.generation.command import run_app
+
+app = typer.Typer(add_completion=False)
+app.command()(generate_command)
+
+if __name__ == "__main__":
+    run_app(app)

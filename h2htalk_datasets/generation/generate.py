@@ -1,0 +1,204 @@
+"""Answer the benchmark with a model, into a run folder, on as many ranks as were launched."""
+
+__all__ = ["Settings", "chosen_rows", "generate"]
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from h2htalk_datasets.dataset import load
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.generation.engine import Answer, Engine, Prompt
+from h2htalk_datasets.generation.plan import Batch, make_plan
+from h2htalk_datasets.generation.progress import Progress
+from h2htalk_datasets.generation.run_folder import RunFolder
+from h2htalk_datasets.generation.work_queue import Group, take
+from h2htalk_datasets.prompts import SAP, render
+from h2htalk_datasets.tasks import TASKS, select_tasks
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is asked to do; all of it stands in the manifest.
+
+    Attributes:
+        model: ``demo``, a folder, or a Hub id.
+        tasks: ``all``, or names joined by commas.
+        limit: records per task, drawn evenly over the config; None for all.
+        sap: ``all``, ``none``, or principles joined by commas.
+        batch_size: prompts a batch.
+        temperature: 0 for greedy.
+        top_p: nucleus of sampling, 0..1.
+        seed: of sampling.
+        revision: of a Hub model.
+        dtype: of the weights; ``auto`` is float32 on a CPU.
+        fold_system: for models without a system role.
+        trust_remote_code: run code from the model's repository.
+    """
+
+    model: str
+    tasks: str = "all"
+    limit: int | None = None
+    sap: str = "all"
+    batch_size: int = 8
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+    revision: str | None = None
+    dtype: str = "auto"
+    fold_system: bool = False
+    trust_remote_code: bool = False
+
+
+def generate(settings: Settings, out: str | Path, group: Group | None = None) -> Path:
+    """Generate all answers of a run, going on where an earlier attempt stopped.
+
+    Args:
+        settings: what to ask which model.
+        out: the run folder; made if it doesn't exist.
+        group: the ranks of the job; found if not given.
+
+    Returns:
+        The folder's ``predictions.jsonl``.
+
+    Raises:
+        H2HTalkError: settings are wrong, or the folder holds something else.
+    """
+    rows = chosen_rows(settings.tasks, settings.limit)
+    prompts = [_prompt(row, _principles(settings.sap)) for row in rows]
+    folder = RunFolder(out)
+    group = group or Group()
+    engine = _engine(settings, group)
+    lengths = engine.prepare(prompts)
+    plan = make_plan(prompts, lengths, settings.batch_size)
+    manifest = _manifest(settings, rows, prompts, engine)
+    # One process makes the folder or refuses it; its word reaches the others before they write.
+    verdict = group.gather(_opened(folder, manifest, [row["id"] for row in rows]) if group.first else None)[0]
+    if verdict:
+        raise H2HTalkError(verdict)
+    # On node-local disks each node may lack the folder that rank 0 made.
+    (folder.path / "shards").mkdir(parents=True, exist_ok=True)
+    _work(folder, engine, plan, prompts, settings.seed, group)
+    return _finish(folder, [row["id"] for row in rows], group)
+
+
+def chosen_rows(tasks: str = "all", limit: int | None = None) -> list[dict[str, Any]]:
+    """The records of a run in the table's order; `limit` draws them evenly over each config."""
+    if limit is not None and limit < 1:
+        raise H2HTalkError(f"--limit must be at least 1, got {limit}")
+    rows: list[dict[str, Any]] = []
+    for task in select_tasks(tasks):
+        data = load(task.name)
+        count = min(limit or len(data), len(data))
+        rows.extend(data[index * len(data) // count] for index in range(count))
+    return rows
+
+
+def _principles(sap: str) -> bool | set[str]:
+    if sap in ("all", "none"):
+        return sap == "all"
+    return {name.strip() for name in sap.split(",") if name.strip()}
+
+
+def _prompt(row: dict[str, Any], sap: bool | set[str]) -> Prompt:
+    room = TASKS[row["task"]].max_new_tokens
+    return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), room)
+
+
+def _engine(settings: Settings, group: Group) -> Engine:
+    from h2htalk_datasets.generation.models import load_model
+    from h2htalk_datasets.generation.transformers_engine import TransformersEngine
+
+    loaded = load_model(
+        settings.model,
+        revision=settings.revision,
+        dtype=settings.dtype,
+        device=group.device,
+        trust_remote_code=settings.trust_remote_code,
+    )
+    return TransformersEngine(
+        loaded, temperature=settings.temperature, top_p=settings.top_p, fold_system=settings.fold_system
+    )
+
+
+def _manifest(
+    settings: Settings, rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt], engine: Engine
+) -> dict[str, Any]:
+    generation = {key: asdict(settings)[key] for key in ("batch_size", "temperature", "top_p", "seed")}
+    kept = _principles(settings.sap)
+    return {
+        "format": 1,
+        "dataset": {
+            "fingerprint": fingerprint(rows),
+            "tasks": sorted({row["task"] for row in rows}, key=list(TASKS).index),
+            "limit": settings.limit,
+            "n": len(rows),
+        },
+        "prompts": {
+            "sap": list(SAP) if kept is True else sorted(kept or ()),
+            "hash": fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts),
+        },
+        "model": engine.identity(),
+        "generation": {**generation, "max_new_tokens": {p.task: p.max_new_tokens for p in prompts}},
+        "software": {name: version(name) for name in ("h2htalk", "torch", "transformers")},
+    }
+
+
+def _opened(folder: RunFolder, manifest: dict[str, Any], ids: Sequence[str]) -> str | None:
+    """Open the folder on rank 0 and set damaged lines aside; return what is wrong, or None."""
+    try:
+        folder.open(manifest)
+    except H2HTalkError as error:
+        return str(error)
+    for note in folder.answers(ids)[1]:
+        print(f"set aside and made again: {note}", file=sys.stderr)
+    folder.set_damage_aside(ids)
+    return None
+
+
+def _work(
+    folder: RunFolder, engine: Engine, plan: Sequence[Batch], prompts: Sequence[Prompt], seed: int, group: Group
+) -> None:
+    by_id = {prompt.id: prompt for prompt in prompts}
+    done = set().union(*group.gather(set(folder.answers(by_id)[0])))
+    # A batch that is only partly on disk is answered whole again: its answers depend on who shares it.
+    pending = [batch for batch in plan if not done.issuperset(batch.ids)]
+    ready = len(by_id) - sum(len(batch.ids) for batch in pending)
+    shard = folder.shard(group.rank)
+    with Progress("answers", len(by_id), ready, shown=group.first) as progress:
+        counted = ready
+        for batch in take(pending, group.store, "h2htalk/batch"):
+            asked = [by_id[identity] for identity in batch.ids]
+            answers = engine.answer(asked, batch.seed(seed))
+            shard.append([_line(prompt, answer) for prompt, answer in zip(asked, answers, strict=True)])
+            counted = ready + group.store.add("h2htalk/answers", len(asked)) if group.store else counted + len(asked)
+            progress.update(counted)
+    shard.close()
+
+
+def _line(prompt: Prompt, answer: Answer) -> dict[str, Any]:
+    return {
+        "id": prompt.id,
+        "prediction": answer.text,
+        "task": prompt.task,
+        "finish_reason": answer.finish_reason,
+        "prompt_tokens": answer.prompt_tokens,
+        "new_tokens": answer.new_tokens,
+    }
+
+
+def _finish(folder: RunFolder, order: Sequence[str], group: Group) -> Path:
+    group.gather(None)  # every rank's last batch is on disk
+    missing = len(folder.merge(order)) if group.first else 0
+    if group.gather(missing)[0]:
+        raise H2HTalkError(
+            f"{missing} answers lie on other nodes' disks; bring their shards/ together in one folder, "
+            "then run: h2htalk merge RUN"
+            if group.first
+            else "answers lie on several nodes' disks"
+        )
+    return folder.predictions_file

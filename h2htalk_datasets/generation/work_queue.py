@@ -1,0 +1,70 @@
+"""Ranks take whole batches from one counter, so a slow node takes fewer; without a group it is a plain loop."""
+
+__all__ = ["Group", "take"]
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Group:
+    """The ranks of one job, or a single process where nothing was launched distributed.
+
+    Attributes:
+        rank: of this process, from 0.
+        world_size: number of ranks.
+    """
+
+    def __init__(self) -> None:
+        import torch
+        from accelerate import PartialState
+
+        self._state = PartialState(cpu=not torch.cuda.is_available())
+        self.rank: int = self._state.process_index
+        self.world_size: int = self._state.num_processes
+        self.device = self._state.device
+        self._runs = 0
+
+    @property
+    def first(self) -> bool:
+        """Whether this is rank 0, which speaks for all."""
+        return self.rank == 0
+
+    @property
+    def store(self) -> Any:
+        """The process group's key-value store, or None for a single process."""
+        if self.world_size == 1:
+            return None
+        from torch.distributed.distributed_c10d import _get_default_store
+
+        return _get_default_store()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every rank's value, in the order of ranks."""
+        if self.world_size == 1:
+            return [value]
+        import torch.distributed
+
+        values: list[Any] = [None] * self.world_size
+        torch.distributed.all_gather_object(values, value)
+        return values
+
+    def close(self) -> None:
+        """Leave the process group, so that the job ends without a warning."""
+        self._state.destroy_process_group()
+
+
+def take(items: Sequence[Item], store: Any, key: str) -> Iterator[Item]:
+    """Yield the items that fall to this rank, in order, each to exactly one rank.
+
+    Args:
+        items: the same on every rank.
+        store: a ``torch.distributed.Store``, or None to yield all.
+        key: names the counter; the same on every rank, new for every queue.
+    """
+    if store is None:
+        yield from items
+        return
+    while (index := store.add(key, 1) - 1) < len(items):
+        yield items[index]

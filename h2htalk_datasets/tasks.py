@@ -1,0 +1,120 @@
+"""THE table of the eleven tasks: names, counts, limits. Everything else reads it (paper, Table 1)."""
+
+__all__ = [
+    "DIMENSIONS",
+    "EMOTIONS",
+    "MEMORY_CATEGORIES",
+    "NEEDS",
+    "NO_KEY_INFORMATION",
+    "TASKS",
+    "Task",
+    "select_tasks",
+]
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from h2htalk_datasets.errors import H2HTalkError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Task:
+    """One config of the benchmark.
+
+    Attributes:
+        name: config name.
+        dimension: ``Dialogue``, ``Itinerary`` or ``Recollection``.
+        count: records in Table 1.
+        each: records that every one of the fifty relationships has; those whose cast row
+            lists the task under ``plus`` have one more.
+        word_limit: words a reference may have, or None where another form rules.
+        max_new_tokens: room a model gets for its answer, in tokens; about three per allowed word.
+        judged: whether the rubric judge is blended in (Eq. 3).
+    """
+
+    name: str
+    dimension: str
+    count: int
+    each: int
+    word_limit: int | None
+    max_new_tokens: int
+    judged: bool = False
+
+
+_TABLE = [
+    Task("DialogueBase", "Dialogue", 1882, 37, 40, 128),
+    Task("DialogueEmotion", "Dialogue", 99, 1, 70, 224),
+    Task("DialogueSchedule", "Dialogue", 533, 10, 45, 144),
+    Task("RecollectionSynthesis", "Recollection", 412, 8, None, 320),
+    Task("RecollectionRefinement", "Recollection", 589, 11, 25, 96),
+    Task("RecollectionInitialization", "Recollection", 102, 2, 55, 176),
+    Task("ItineraryBasic", "Itinerary", 207, 4, 100, 320, judged=True),
+    Task("ItineraryMiddle", "Itinerary", 444, 8, None, 256, judged=True),
+    Task("ItineraryAdvanced", "Itinerary", 143, 2, None, 448, judged=True),
+    Task("ItineraryResponse", "Itinerary", 163, 3, 30, 96),
+    Task("ItineraryInitialization", "Itinerary", 76, 1, 55, 176),
+]
+
+TASKS: dict[str, Task] = {task.name: task for task in _TABLE}
+"""The eleven tasks by name, in the order in which records, tables and runs list them."""
+
+DIMENSIONS = ("Dialogue", "Itinerary", "Recollection")
+"""The three dimensions in the order of the paper's Table 2."""
+
+NO_KEY_INFORMATION = "No key information extracted."
+"""The exact answer of RecollectionSynthesis where nothing lasting was said."""
+
+NEEDS = ("explicit", "implicit", "evolving", "contextual")
+
+EMOTIONS = (
+    "sadness grief anger fear anxiety guilt shame loneliness jealousy disappointment hurt overwhelm exhaustion "
+    "hopelessness homesickness nostalgia relief joy pride gratitude hope excitement tenderness boredom"
+).split()
+
+MEMORY_CATEGORIES = (
+    "Name",
+    "Gender",
+    "Age",
+    "Location",
+    "Birthday",
+    "Zodiac Sign",
+    "Personality",
+    "MBTI",
+    "Emotional State",
+    "Occupation",
+    "Sleep Habits",
+    "Health Status",
+    "Mood",
+    "Relationships",
+    "Food",
+    "Entertainment",
+    "Travel",
+    "Fandom",
+    "Hobbies",
+    "Love Life",
+    "Studies",
+    "Work",
+    "Virtual Interaction",
+    "Other Events",
+)
+
+
+def select_tasks(names: str | Iterable[str] = "all") -> list[Task]:
+    """Return the named tasks in the table's order.
+
+    Args:
+        names: ``"all"``, one name, names joined by commas, or an iterable of names.
+
+    Raises:
+        H2HTalkError: a name is unknown; the message lists the eleven and the nearest.
+    """
+    asked = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
+    asked = [name for name in asked if name]
+    if asked == ["all"]:
+        return list(TASKS.values())
+    for name in asked:
+        if name not in TASKS:
+            raise H2HTalkError(f"unknown task {name!r}.{did_you_mean(name, TASKS)} The tasks are: {', '.join(TASKS)}")
+    if not asked:
+        raise H2HTalkError(f"no task named; give 'all' or some of: {', '.join(TASKS)}")
+    return [task for task in TASKS.values() if task.name in asked]

@@ -1,0 +1,115 @@
+"""The command `h2htalk`."""
+
+__all__ = ["app", "main"]
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation import command
+from h2htalk_metric.corpus_command import corpus_app
+
+if TYPE_CHECKING:
+    from h2htalk_metric.run_scores import RunScores
+
+app = typer.Typer(
+    help="Measure how well a language model works as an emotional companion.", no_args_is_help=True, add_completion=False
+)
+app.command("generate")(command.generate_command)
+app.add_typer(corpus_app, name="corpus")
+
+RunArgument = Annotated[Path, typer.Argument(help="The run folder.")]
+EmbedderOption = Annotated[
+    str, typer.Option("--embedder", help="'BAAI/bge-m3', 'demo', or another id or folder; stands in the signature.")
+]
+
+
+@app.command()
+def prepare() -> None:
+    """Make the bare names resolve: load_dataset("h2htalk", ...) and evaluate.load("h2htalk")."""
+    from h2htalk_metric.prepare import prepare as fill_caches
+
+    dataset, metric = fill_caches()
+    print(f"dataset: {dataset}\nmetric:  {metric}")
+
+
+@app.command()
+def run(
+    model: command.ModelOption,
+    out: command.OutOption,
+    tasks: command.TasksOption = "all",
+    limit: command.LimitOption = None,
+    embedder: EmbedderOption = "BAAI/bge-m3",
+    sap: command.SapOption = "all",
+    batch_size: command.BatchOption = 8,
+    temperature: command.TemperatureOption = 0.0,
+    top_p: command.TopPOption = 1.0,
+    seed: command.SeedOption = 0,
+    revision: command.RevisionOption = None,
+    dtype: command.DtypeOption = "auto",
+    fold_system: command.FoldOption = False,
+    trust_remote_code: command.TrustOption = False,
+) -> None:
+    """Generate, score and report in one go."""
+    from h2htalk_metric.semantic import load_embedder
+
+    load_embedder(embedder)  # what can't be scored should be known before hours of generation
+    command.generate_command(
+        model, out, tasks, limit, sap, batch_size, temperature, top_p, seed, revision, dtype, fold_system, trust_remote_code
+    )
+    score(out, embedder)
+
+
+@app.command()
+def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
+    """Score a complete run, print its table, and write report.md."""
+    from h2htalk_metric.run_scores import score_run
+
+    _show(run_folder, score_run(run_folder, embedder))
+
+
+@app.command()
+def report(run_folder: RunArgument) -> None:
+    """Print the table of a scored run, and write report.md again."""
+    from h2htalk_metric.run_scores import RunScores
+
+    _show(run_folder, RunScores.read(run_folder))
+
+
+@app.command()
+def merge(run_folder: RunArgument) -> None:
+    """Put the shards of a run together into predictions.jsonl, for instance from several nodes' disks."""
+    from h2htalk_datasets.generation.generate import chosen_rows
+    from h2htalk_datasets.generation.run_folder import RunFolder
+
+    folder = RunFolder(run_folder)
+    dataset = folder.manifest()["dataset"]
+    ids = [row["id"] for row in chosen_rows(",".join(dataset["tasks"]), dataset["limit"])]
+    for note in folder.answers(ids)[1]:
+        print(f"left out: {note}")
+    missing = folder.merge(ids)
+    if missing:
+        raise H2HTalkError(
+            f"{len(missing)} of {len(ids)} answers are missing, the first: {missing[0]}; "
+            "bring all shards/ into this folder, or run the same `h2htalk generate` command again"
+        )
+    print(f"predictions: {folder.predictions_file}")
+
+
+def main() -> None:
+    """Entry point: what a person can mend ends in one line and exit code 2."""
+    command.run_app(app)
+
+
+def _show(folder: Path, scores: "RunScores") -> None:
+    from h2htalk_metric import report as reports
+
+    console = Console(width=None if Console().is_terminal else 120)
+    console.print(reports.scores_table(scores))
+    console.print(reports.components_table(scores))
+    file = folder / "report.md"
+    file.write_text(reports.markdown(scores), "utf-8")
+    print(f"report: {file}")
