@@ -28,7 +28,7 @@ class Task:
         each: records that every one of the fifty relationships has; those whose cast row
             lists the task under ``plus`` have one more.
         word_limit: words a reference may have, or None where another form rules.
-        max_new_tokens: room a model gets for its answer, in tokens; about three per allowed word.
+        max_new_tokens: room a model gets for its answer, in tokens; some one and a half times the longest reference.
         judged: whether the rubric judge is blended in (Eq. 3).
     """
 
@@ -42,17 +42,17 @@ class Task:
 
 
 _TABLE = [
-    Task("DialogueBase", "Dialogue", 1882, 37, 40, 128),
-    Task("DialogueEmotion", "Dialogue", 99, 1, 70, 224),
-    Task("DialogueSchedule", "Dialogue", 533, 10, 45, 144),
-    Task("RecollectionSynthesis", "Recollection", 412, 8, None, 320),
-    Task("RecollectionRefinement", "Recollection", 589, 11, 25, 96),
-    Task("RecollectionInitialization", "Recollection", 102, 2, 55, 176),
-    Task("ItineraryBasic", "Itinerary", 207, 4, 100, 320, judged=True),
-    Task("ItineraryMiddle", "Itinerary", 444, 8, None, 256, judged=True),
-    Task("ItineraryAdvanced", "Itinerary", 143, 2, None, 448, judged=True),
-    Task("ItineraryResponse", "Itinerary", 163, 3, 30, 96),
-    Task("ItineraryInitialization", "Itinerary", 76, 1, 55, 176),
+    Task("DialogueBase", "Dialogue", 1882, 37, 40, 96),
+    Task("DialogueEmotion", "Dialogue", 99, 1, 70, 160),
+    Task("DialogueSchedule", "Dialogue", 533, 10, 45, 112),
+    Task("RecollectionSynthesis", "Recollection", 412, 8, None, 224),
+    Task("RecollectionRefinement", "Recollection", 589, 11, 25, 64),
+    Task("RecollectionInitialization", "Recollection", 102, 2, 55, 144),
+    Task("ItineraryBasic", "Itinerary", 207, 4, 100, 224, judged=True),
+    Task("ItineraryMiddle", "Itinerary", 444, 8, None, 192, judged=True),
+    Task("ItineraryAdvanced", "Itinerary", 143, 2, None, 320, judged=True),
+    Task("ItineraryResponse", "Itinerary", 163, 3, 30, 64),
+    Task("ItineraryInitialization", "Itinerary", 76, 1, 55, 128),
 ]
 
 TASKS: dict[str, Task] = {task.name: task for task in _TABLE}
