@@ -5,6 +5,7 @@ Example:
     >>> rows = load("ItineraryMiddle")
     >>> render(rows[0], sap=False)[1]["role"]
     'user'
+
 """
 
 __all__ = ["SAP", "TASKS", "authors_release", "load", "path", "register", "render"]

@@ -39,6 +39,7 @@ class AuthorsRelease:
     Attributes:
         configs: config name to a Dataset with the columns id, task, language, messages (None), reference.
         notes: one line for everything that is missing or not where its name says.
+
     """
 
     configs: "dict[str, Dataset]" = field(default_factory=dict)
@@ -56,6 +57,7 @@ def authors_release(folder: str | Path) -> AuthorsRelease:
 
     Raises:
         H2HTalkError: the folder holds none of the files, or a line is not ``{"response": text}``.
+
     """
     from datasets import Dataset
 
@@ -83,7 +85,9 @@ def authors_release(folder: str | Path) -> AuthorsRelease:
 
 
 def _names_by_content(folder: Path) -> dict[str, str]:
-    lengths = {name: len(_read(folder / f"{name}.jsonl")) if (folder / f"{name}.jsonl").exists() else 0 for name in _SWAPPED}
+    lengths = {
+        name: len(_read(folder / f"{name}.jsonl")) if (folder / f"{name}.jsonl").exists() else 0 for name in _SWAPPED
+    }
     schedule, opening = sorted(_SWAPPED, key=lambda name: -lengths[name])
     if not any(lengths.values()):
         schedule, opening = _SWAPPED

@@ -21,11 +21,9 @@ CITATION = """\
 }
 """
 DESCRIPTION = (
-    "Complete, openly licensed records for the eleven tasks of H2HTalk: prompt and reference for an emotional companion. "
-    "An independent re-creation after the paper's taxonomy; scores are not comparable with the paper's Table 2."
+    "Complete, openly licensed records for the eleven tasks of H2HTalk: prompt and reference for an emotional "
+    "companion. An independent re-creation after the paper's taxonomy; not comparable with the paper's Table 2."
 )
-
-
 _VERSION = datasets.Version("1.0.0")
 
 

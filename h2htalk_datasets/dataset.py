@@ -31,6 +31,7 @@ def load(task: str, language: str = "en") -> "Dataset":
 
     Raises:
         H2HTalkError: the task is unknown.
+
     """
     import pyarrow.parquet
     from datasets import Dataset, DatasetInfo, Split

@@ -6,6 +6,7 @@ The gates read references with these, the contract figures read predictions.
 __all__ = ["FactMemory", "TimedLine", "parse_day", "parse_memories", "parse_steps", "strip_scaffold"]
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 from h2htalk_datasets.tasks import MEMORY_CATEGORIES, NO_KEY_INFORMATION
@@ -38,6 +39,7 @@ def parse_day(text: str) -> list[TimedLine]:
 
     Raises:
         ValueError: the text breaks the form; the message says where.
+
     """
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if lines and lines[-1].startswith("(") and lines[-1].endswith(")"):
@@ -66,6 +68,7 @@ def parse_steps(text: str, start: int | None = None, end: int | None = None) -> 
 
     Raises:
         ValueError: the text breaks the form; the message says where.
+
     """
     steps = []
     for number, line in enumerate((line.strip() for line in text.strip().splitlines() if line.strip()), 1):
@@ -88,6 +91,7 @@ def parse_memories(text: str) -> list[FactMemory]:
 
     Raises:
         ValueError: the text breaks the form; the message says where.
+
     """
     if text.strip() == NO_KEY_INFORMATION:
         return []
@@ -111,6 +115,6 @@ def strip_scaffold(text: str) -> str:
 
 
 def _ascending(lines: list[TimedLine]) -> None:
-    for before, after in zip(lines, lines[1:], strict=False):
+    for before, after in pairwise(lines):
         if after.minute <= before.minute:
             raise ValueError(f"times do not ascend at {after.text!r}")

@@ -30,6 +30,7 @@ class Task:
         word_limit: words a reference may have, or None where another form rules.
         max_new_tokens: room a model gets for its answer, in tokens; some one and a half times the longest reference.
         judged: whether the rubric judge is blended in (Eq. 3).
+
     """
 
     name: str
@@ -107,6 +108,7 @@ def select_tasks(names: str | Iterable[str] = "all") -> list[Task]:
 
     Raises:
         H2HTalkError: a name is unknown; the message lists the eleven and the nearest.
+
     """
     asked = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
     asked = [name for name in asked if name]

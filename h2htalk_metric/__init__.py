@@ -5,6 +5,7 @@ Example:
     >>> result = score(["hello there"], ["hello there"], embedder="demo")  # doctest: +SKIP
     >>> result.mean()["rouge1"]  # doctest: +SKIP
     1.0
+
 """
 
 __all__ = ["COMPONENTS", "Scores", "aggregate", "score"]

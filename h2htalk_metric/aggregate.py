@@ -28,6 +28,7 @@ def aggregate(scores: Mapping[str, float]) -> dict[str, float | None]:
 
     Raises:
         H2HTalkError: a name is not one of the eleven.
+
     """
     for name in scores:
         if name not in TASKS:

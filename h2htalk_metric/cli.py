@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from h2htalk_metric.run_scores import RunScores
 
 app = typer.Typer(
-    help="Measure how well a language model works as an emotional companion.", no_args_is_help=True, add_completion=False
+    help="Measure how well a language model works as an emotional companion.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")
@@ -58,7 +60,19 @@ def run(
 
     load_embedder(embedder)  # what can't be scored should be known before hours of generation
     command.generate_command(
-        model, out, tasks, limit, sap, batch_size, temperature, top_p, seed, revision, dtype, fold_system, trust_remote_code
+        model,
+        out,
+        tasks,
+        limit,
+        sap,
+        batch_size,
+        temperature,
+        top_p,
+        seed,
+        revision,
+        dtype,
+        fold_system,
+        trust_remote_code,
     )
     score(out, embedder)
 

@@ -1,6 +1,6 @@
 """The composite S of the paper (Eq. 2), per item and in the mean.
 
-    S = (BLEU-1 + BLEU-2 + BLEU-3 + BLEU-4 + ROUGE-1 + ROUGE-L + SS) / 7
+S = (BLEU-1 + BLEU-2 + BLEU-3 + BLEU-4 + ROUGE-1 + ROUGE-L + SS) / 7
 """
 
 __all__ = ["COMPONENTS", "Scores", "score"]
@@ -29,6 +29,7 @@ class Scores:
         components: float64 of shape (n, 7), columns as in :data:`COMPONENTS`, values 0..1.
         empty: bool of shape (n,), True where an answer was missing or blank, which scores 0.
         signature: every choice that changes a number.
+
     """
 
     components: np.ndarray
@@ -72,6 +73,7 @@ def score(
     Raises:
         H2HTalkError: numbers of answers and references differ, there are none, a reference is empty or no text,
             a language is unknown, or the embedder can't be loaded.
+
     """
     answers, options, languages = _checked(predictions, references, language)
     model = load_embedder(embedder) if isinstance(embedder, str) else embedder

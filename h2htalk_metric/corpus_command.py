@@ -55,7 +55,9 @@ def _print(gates: "list[Gate]") -> None:
         table.add_column(head, justify="left" if head in ("gate", "") else "right")
     for gate in gates:
         sign = "≤" if gate.high else "≥"
-        table.add_row(gate.rule, f"{gate.figure:.4g}", f"{sign} {gate.limit:g}", "ok" if gate.green else "[red]RED[/red]")
+        table.add_row(
+            gate.rule, f"{gate.figure:.4g}", f"{sign} {gate.limit:g}", "ok" if gate.green else "[red]RED[/red]"
+        )
     console = Console(width=None if Console().is_terminal else 100)
     console.print(table)
     for gate in gates:

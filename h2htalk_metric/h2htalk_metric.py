@@ -3,6 +3,7 @@
 # `evaluate` reads these lines itself, so each is a plain import.
 import datasets
 import evaluate
+
 import h2htalk_datasets
 import h2htalk_metric.composite
 import h2htalk_metric.semantic

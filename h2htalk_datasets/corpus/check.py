@@ -31,6 +31,7 @@ def check(files: Sequence[Path], *, partial: bool, language: str = "en") -> tupl
 
     Returns:
         The records, without messages, and the gates, the schema's first.
+
     """
     records, faults = read_sources(list(files), language)
     schema = Gate("schema: every file, record and field", len(faults), 0, offenders=faults)
@@ -68,7 +69,7 @@ def _honest(records: Sequence[Record]) -> Gate:
     rows = {row.slug: row for row in load_cast()}
     for slug in sorted({record.relationship for record in records}):
         wording = rows[slug].honest if slug in rows else None
-        times = sum(bool(wording) and wording in r.reference for r in records if r.relationship == slug)
+        times = sum(wording in r.reference for r in records if r.relationship == slug) if wording else 0
         if times != 1:
             gate.offenders.append(f"{slug}: {wording!r} found {times} times")
     gate.figure = len(gate.offenders)

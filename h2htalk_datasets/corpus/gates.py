@@ -3,7 +3,7 @@
 The same code measures any list of references, so the published release can be measured beside ours.
 """
 
-__all__ = ["Gate", "near_duplicates", "reference_gates", "record_gates", "words"]
+__all__ = ["Gate", "near_duplicates", "record_gates", "reference_gates", "words"]
 
 import re
 from collections import Counter, defaultdict
@@ -35,6 +35,7 @@ class Gate:
         figure: the measured share or number.
         limit: the bound that the figure must not cross.
         offenders: ``where: what`` lines to mend; listed even where a share is still within its limit.
+
     """
 
     rule: str
@@ -131,8 +132,9 @@ def _exact_duplicates(references: dict[str, list[str]]) -> Gate:
 
 
 def _openings(task: str, texts: Sequence[str]) -> Gate:
-    firsts = Counter(tuple(opening) for text in texts if len(opening := words(strip_scaffold(text))[:4]) == 4)
-    opening, times = firsts.most_common(1)[0] if firsts else ((), 0)
+    starts = (tuple(words(strip_scaffold(text))[:4]) for text in texts)
+    firsts = Counter(start for start in starts if len(start) == 4)
+    opening, times = firsts.most_common(1)[0] if firsts else (("",), 0)
     # A single repeat in a small config is no habit, so two are always allowed.
     figure = times / len(texts) if times > 2 else 0.0
     return Gate(f"{task}: most common opening", figure, 0.015, offenders=[f"{times} times {' '.join(opening)!r}"])
@@ -148,7 +150,10 @@ def _over_length(record: Record) -> str | None:
     count = len(re.sub(r"[()]", " ", record.reference).split())
     if limit is not None and count > limit:
         return f"{count} words, the limit is {limit}"
-    if record.task == "ItineraryResponse" and not 1 <= len(re.findall(r"[.!?…]+(?=\s|$|[\"'’”)])", record.reference)) <= 2:
+    if (
+        record.task == "ItineraryResponse"
+        and not 1 <= len(re.findall(r"[.!?…]+(?=\s|$|[\"'’”)])", record.reference)) <= 2
+    ):
         return "not one or two sentences"
     return None
 

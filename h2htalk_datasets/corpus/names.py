@@ -16,8 +16,9 @@ _CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ][\w’'-]*", re.UNICODE)
 # A capital after one of these (or at the start of a line) says nothing: a sentence begins there.
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;—()\"“‘'–-])[\s\"“‘'()]*$")
 _ALWAYS = set(
-    "I OK TV UK EU US AI PDF SMS GPS Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April "
-    "May June July August September October November December Christmas Easter English God Mr Mrs Ms Dr".split()
+    "I OK TV UK EU US AI PDF SMS GPS Christmas Easter English God Mr Mrs Ms Dr "
+    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday "
+    "January February March April May June July August September October November December".split()
 )
 
 
@@ -39,7 +40,12 @@ def strangers(record: Record) -> list[str]:
     for line in strip_scaffold(text).splitlines():
         for match in _CAPITAL.finditer(line):
             word = re.sub(r"[’']\w{0,2}$", "", match[0])
-            if word in _ALWAYS or word.removesuffix("s") in _ALWAYS or word.isupper() or _SENTENCE_START.search(line[: match.start()]):
+            if (
+                word in _ALWAYS
+                or word.removesuffix("s") in _ALWAYS
+                or word.isupper()
+                or _SENTENCE_START.search(line[: match.start()])
+            ):
                 continue
             if not _known(word.lower(), known) and word not in unknown:
                 unknown.append(word)

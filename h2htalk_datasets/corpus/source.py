@@ -3,7 +3,7 @@
 Every fault is gathered with its file, record and field; nothing is skipped silently.
 """
 
-__all__ = ["CastRow", "Relationship", "SOURCES", "load_cast", "load_relationship", "read_sources", "to_records"]
+__all__ = ["SOURCES", "CastRow", "Relationship", "load_cast", "load_relationship", "read_sources", "to_records"]
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -135,6 +135,7 @@ def load_relationship(file: Path) -> Relationship:
 
     Raises:
         H2HTalkError: the file is not YAML, or a field is missing, unknown or of the wrong kind; names all faults.
+
     """
     try:
         relationship = Relationship.model_validate(yaml.safe_load(file.read_text("utf-8")))
@@ -191,9 +192,7 @@ def _key_faults(task: str, authored: AuthoredRecord) -> list[str]:
     ]
 
 
-def _to_record(
-    relationship: Relationship, task: str, authored: AuthoredRecord, identity: str, language: str
-) -> Record:
+def _to_record(relationship: Relationship, task: str, authored: AuthoredRecord, identity: str, language: str) -> Record:
     columns: dict[str, Any] = {
         "history": [Turn(role=role, content=text) for turn in authored.history for role, text in turn.items()],
         "memories": _used_memories(relationship, authored.uses),

@@ -2,8 +2,7 @@
 
 import typer
 
-from h2htalk_datasets.generation.command import generate_command
-from h2htalk_datasets.generation.command import run_app
+from h2htalk_datasets.generation.command import generate_command, run_app
 
 app = typer.Typer(add_completion=False)
 app.command()(generate_command)

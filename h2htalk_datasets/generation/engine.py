@@ -17,6 +17,7 @@ class Prompt:
         group: prompts of one group share their first tokens (the relationship: SAP and persona).
         messages: chat messages, system first.
         max_new_tokens: room for the answer, in tokens.
+
     """
 
     id: str

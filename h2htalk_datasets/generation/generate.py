@@ -38,6 +38,7 @@ class Settings:
         dtype: of the weights; ``auto`` is float32 on a CPU.
         fold_system: for models without a system role.
         trust_remote_code: run code from the model's repository.
+
     """
 
     model: str
@@ -67,6 +68,7 @@ def generate(settings: Settings, out: str | Path, group: Group | None = None) ->
 
     Raises:
         H2HTalkError: settings are wrong, or the folder holds something else.
+
     """
     rows = chosen_rows(settings.tasks, settings.limit)
     prompts = [_prompt(row, _principles(settings.sap)) for row in rows]

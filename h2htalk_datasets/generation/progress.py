@@ -21,6 +21,7 @@ class Progress:
         total: how many there are.
         done: how many were there before.
         shown: whether this process reports.
+
     """
 
     def __init__(self, what: str, total: int, done: int = 0, shown: bool = True) -> None:
@@ -43,7 +44,9 @@ class Progress:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._bar.stop()
 
     def update(self, done: int) -> None:

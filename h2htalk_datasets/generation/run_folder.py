@@ -1,9 +1,9 @@
 """A run is a folder: its manifest, append-only shards, and the merged predictions.
 
-    run.json            what the run is; resuming with anything changed is refused
-    shards/*.jsonl      a line per answer, flushed to disk per batch, one file per process
-    set_aside.jsonl     lines that could not be read, kept for people
-    predictions.jsonl   all answers in the records' order, written atomically when complete
+run.json            what the run is; resuming with anything changed is refused
+shards/*.jsonl      a line per answer, flushed to disk per batch, one file per process
+set_aside.jsonl     lines that could not be read, kept for people
+predictions.jsonl   all answers in the records' order, written atomically when complete
 """
 
 __all__ = ["RunFolder", "Shard"]
@@ -26,6 +26,7 @@ class RunFolder:
 
     Attributes:
         path: where it lies.
+
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -41,6 +42,7 @@ class RunFolder:
 
         Raises:
             H2HTalkError: the folder can't be written, isn't a run's, or its manifest differs (each key is named).
+
         """
         file = self.path / "run.json"
         if file.exists():
@@ -59,13 +61,16 @@ class RunFolder:
 
         Raises:
             H2HTalkError: there is none, or it is not JSON.
+
         """
         try:
             return json.loads((self.path / "run.json").read_text("utf-8"))
         except FileNotFoundError:
             raise H2HTalkError(f"{self.path} is no run folder: it has no run.json") from None
         except ValueError:
-            raise H2HTalkError(f"{self.path / 'run.json'} is not readable as JSON; restore it or start a new run") from None
+            raise H2HTalkError(
+                f"{self.path / 'run.json'} is not readable as JSON; restore it or start a new run"
+            ) from None
 
     def answers(self, known: Iterable[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
         """Read all shards.
@@ -75,6 +80,7 @@ class RunFolder:
 
         Returns:
             Prediction lines by id, and a note for each line that could not be used.
+
         """
         ids = set(known)
         found: dict[str, dict[str, Any]] = {}

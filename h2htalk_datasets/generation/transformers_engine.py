@@ -26,7 +26,7 @@ class _RoomEnds(StoppingCriteria):
     def __init__(self, start: int, rooms: torch.Tensor) -> None:
         self._start, self._rooms = start, rooms
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:  # type: ignore[override]
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         return input_ids.shape[1] - self._start >= self._rooms
 
 
@@ -39,6 +39,7 @@ class TransformersEngine:
         top_p: nucleus of sampling, 0..1; used where temperature is above 0.
         fold_system: put the system text into the first user turn where the template has no system role.
         reuse_prefix: compute what a relationship's prompts share once; off only to compare.
+
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class TransformersEngine:
 
         Raises:
             H2HTalkError: the chat template has no system role (and folding was not asked), or there is none.
+
         """
         groups: dict[str, list[str]] = defaultdict(list)
         for prompt in prompts:
@@ -119,7 +121,7 @@ class TransformersEngine:
         return {"do_sample": True, **self._sampling}
 
     def _padded(self, rows: Sequence[list[int]], shared: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids and mask; padding stands between the shared prefix and each row's own tokens, so the prefix stays aligned."""
+        """Ids and mask; padding stands after the shared prefix, which so stays aligned in all rows."""
         width = max(len(row) for row in rows)
         ids = [row[:shared] + [self._pad] * (width - len(row)) + row[shared:] for row in rows]
         mask = [[1] * shared + [0] * (width - len(row)) + [1] * (len(row) - shared) for row in rows]
@@ -127,7 +129,7 @@ class TransformersEngine:
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
     def _prefix(self, group: str, tokens: list[int], rows: int) -> DynamicCache:
-        """The keys and values of a group's shared tokens, repeated for each row; least recently used ones are dropped."""
+        """Keys and values of a group's shared tokens, repeated for each row; the least recently used are dropped."""
         if group not in self._prefixes:
             cache = DynamicCache(config=self._model.config)
             self._model(torch.tensor([tokens], device=self._model.device), past_key_values=cache, logits_to_keep=1)
@@ -170,5 +172,5 @@ def _common_prefix(rows: Sequence[list[int]]) -> int:
     return min(shared, min(len(row) for row in rows) - 1)
 
 
-def _cache_bytes(cache: DynamicCache) -> int:
+def _cache_bytes(cache: Any) -> int:
     return sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)

@@ -14,6 +14,7 @@ class Group:
     Attributes:
         rank: of this process, from 0.
         world_size: number of ranks.
+
     """
 
     def __init__(self) -> None:
@@ -62,6 +63,7 @@ def take(items: Sequence[Item], store: Any, key: str) -> Iterator[Item]:
         items: the same on every rank.
         store: a ``torch.distributed.Store``, or None to yield all.
         key: names the counter; the same on every rank, new for every queue.
+
     """
     if store is None:
         yield from items

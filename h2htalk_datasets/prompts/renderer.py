@@ -46,6 +46,7 @@ def render(record: Record | Mapping[str, Any], sap: bool | Iterable[str] = True)
 
     Raises:
         H2HTalkError: a principle's name is unknown, or there are no prompts in the record's language.
+
     """
     if not isinstance(record, Record):
         record = Record.model_validate(record)

@@ -29,6 +29,7 @@ def for_template(messages: Sequence[dict[str, str]], tokenizer: Any, fold: bool 
 
     Raises:
         H2HTalkError: the template is missing, or it refuses or drops the system role and `fold` is False.
+
     """
     if supports_system(tokenizer):
         return list(messages)

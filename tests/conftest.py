@@ -1,0 +1,70 @@
+"""Shared parts: a cache of its own without the Hub, the shipped records, and small real models."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# Before any Hugging Face library is imported: no Hub, a cache that no earlier run has filled.
+_HOME = tempfile.mkdtemp(prefix="h2htalk-tests-")
+os.environ |= {"HF_HOME": _HOME, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+import pytest
+
+from h2htalk_datasets.corpus.check import source_files
+from h2htalk_datasets.corpus.source import read_sources
+from h2htalk_datasets.records import Record
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def records() -> list[Record]:
+    """The records of the three first relationships, without messages."""
+    found, faults = read_sources(source_files()[:3])
+    assert not faults
+    return found
+
+
+@pytest.fixture(scope="session")
+def release_folder() -> Path:
+    """The published references, where a developer has them; they are never part of the project."""
+    folder = SHARED / "authors-release"
+    if not folder.exists():
+        pytest.skip("the authors' published references are not on this machine")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo():
+    """The demo model, a real chat model of 135M parameters."""
+    from h2htalk_datasets.generation.models import load_model
+
+    return load_model("demo")
+
+
+@pytest.fixture(scope="session")
+def tiny_model(demo, tmp_path_factory) -> Path:
+    """A folder with a Llama of random weights and the demo model's tokenizer: answers nonsense, in no time."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(7)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(demo.tokenizer), num_key_value_heads=2, **sizes))
+    model.generation_config.eos_token_id = demo.tokenizer.eos_token_id
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    model.save_pretrained(folder)
+    demo.tokenizer.save_pretrained(folder)
+    return folder
+
+
+def run(*command: str, **options) -> subprocess.CompletedProcess:
+    """Run a command of the installed package to its end, with its output."""
+    return subprocess.run([*command], capture_output=True, text=True, check=False, timeout=400, **options)
+
+
+def h2htalk(*arguments: object, **options) -> subprocess.CompletedProcess:
+    """Run ``h2htalk ...`` in a process of its own."""
+    return run(sys.executable, "-c", "from h2htalk_metric.cli import main; main()", *map(str, arguments), **options)

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_metric import COMPONENTS, score
+from h2htalk_metric.semantic import Embedder, load_embedder
+from h2htalk_metric.signature import signature_line
+
+ANSWERS = ["The harbour is quiet tonight, come down.", "", None, "  \n", "Tea?", "Nothing alike at all here."]
+REFERENCES = ["The harbour is quiet tonight, come down.", "a b", "c d", "e f", "Tea with Ana at four", "Zug um Zug."]
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return score(ANSWERS, REFERENCES, embedder="demo")
+
+
+def test_the_composite_is_the_mean_of_the_seven(scores):
+    assert COMPONENTS == ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rougeL", "ss")
+    row = scores.rows()[4]
+    assert row["composite"] == pytest.approx(sum(row[name] for name in COMPONENTS) / 7, abs=1e-15)
+    assert scores.mean()["composite"] == pytest.approx(np.mean([r["composite"] for r in scores.rows()]), abs=1e-15)
+
+
+def test_identity_scores_one(scores):
+    assert scores.rows()[0] == pytest.approx(dict.fromkeys([*COMPONENTS, "composite"], 1.0), abs=1e-6)
+
+
+def test_empty_and_missing_answers_score_zero_and_are_counted(scores):
+    assert scores.empty.tolist() == [False, True, True, True, False, False]
+    assert not scores.components[1:4].any()
+    assert len(scores.composite) == 6
+
+
+def test_ss_is_the_cosine_of_sentence_transformers(scores):
+    from sentence_transformers import SentenceTransformer, util
+
+    from h2htalk_metric.semantic import _demo_folder
+
+    model = SentenceTransformer(_demo_folder())
+    for place in (0, 4, 5):
+        cosine = float(util.cos_sim(model.encode(ANSWERS[place]), model.encode(REFERENCES[place])))
+        assert scores.components[place, 6] == pytest.approx(max(0, cosine), abs=1e-5)
+
+
+def test_the_best_of_several_references_is_one_reference_not_a_mixture():
+    answer, one, two = "we walk by the sea today", "we walk home", "by the sea today"
+    both = score([answer], [[one, two]], embedder="demo")
+    singles = [score([answer], [text], embedder="demo") for text in (one, two)]
+    best = max(singles, key=lambda s: s.composite[0])
+    assert both.components == pytest.approx(best.components, abs=1e-6)
+
+
+def test_the_signature_names_what_changes_a_number(scores):
+    line = signature_line(scores.signature)
+    assert "embedder:demo:all-MiniLM-L6-v2" in line
+    assert "|n:6" in line
+    assert "en=bleu:13a,rouge:rouge-score" in line
+    assert "zh" in signature_line(score(["茶"], ["茶"], language="zh", embedder="demo").signature)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "references", "options", "complaint"),
+    [
+        (["a"], ["b", "c"], {}, "1 predictions but 2 references"),
+        ([], [], {}, "nothing to score"),
+        (["a"], [""], {}, "reference 0 is empty"),
+        (["a"], [None], {}, "reference 0 is empty"),
+        ([7], ["b"], {}, "prediction 0 is of type int"),
+        (["a"], ["b"], {"language": "fr"}, "unknown language 'fr'; known are: en, zh"),
+        (["a"], ["b"], {"language": ["en", "en"]}, "1 predictions but 2 languages"),
+    ],
+)
+def test_wrong_input_is_one_line(predictions, references, options, complaint):
+    with pytest.raises(H2HTalkError, match=complaint):
+        score(predictions, references, embedder="demo", **options)
+
+
+def test_a_missing_embedder_is_never_replaced():
+    with pytest.raises(H2HTalkError, match="can't load the embedder 'BAAI/bge-m3'.*embedder="):
+        score(["a"], ["b"])
+
+
+class Letters(Embedder):
+    """Embeds by letter counts, so that property tests are fast."""
+
+    def __init__(self):
+        super().__init__("letters", None, flag=False)
+
+    def _vectors(self, texts):
+        return np.array([[text.count(letter) for letter in "abcdefghij "] + [1] for text in texts], dtype=float)
+
+
+TEXT = st.text(alphabet=st.one_of(st.sampled_from("abc de.,"), st.characters()), max_size=40)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    st.lists(st.tuples(TEXT, TEXT.filter(lambda t: t.strip()), st.sampled_from(["en", "zh"])), min_size=1, max_size=5)
+)
+def test_any_text_scores_within_range_and_order_does_not_matter(items):
+    predictions, references, languages = map(list, zip(*items, strict=True))
+    scores = score(predictions, references, language=languages, embedder=Letters())
+    assert np.isfinite(scores.components).all()
+    assert (scores.components >= 0).all() and (scores.components <= 1 + 1e-9).all()
+    turned = score(predictions[::-1], references[::-1], language=languages[::-1], embedder=Letters())
+    assert turned.components[::-1] == pytest.approx(scores.components, abs=1e-12)
+
+
+@pytest.mark.parametrize("text", ["\ud800 lone", "nul \x00 here", "👩‍👩‍👧 🎉", "שלום ומה שלומך", "long " * 200_000])
+def test_strange_texts_score_without_a_wrong_number(text):
+    row = score([text], [text], embedder=Letters()).rows()[0]
+    assert 0 <= row["composite"] <= 1
+    assert row["ss"] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_demo_embedder_is_loaded_once():
+    assert load_embedder("demo") is load_embedder("demo")

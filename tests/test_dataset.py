@@ -1,0 +1,110 @@
+import json
+import sys
+
+import pytest
+from conftest import h2htalk, run
+
+import h2htalk_datasets
+from h2htalk_datasets import TASKS, load
+from h2htalk_datasets.builder import manifest
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.records import Record
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_config_loads_whole(task):
+    rows = load(task)
+    assert len(rows) == manifest()["counts"][task] > 0
+    assert fingerprint(rows) == manifest()["fingerprints"][task]
+    assert len(set(rows["id"])) == len(rows)
+    for row in rows:
+        Record.model_validate(row)
+        assert row["messages"]
+        assert row["reference"].strip()
+
+
+def test_an_unknown_config_is_named():
+    with pytest.raises(H2HTalkError, match="Did you mean DialogueBase"):
+        load("DialogBase")
+
+
+def test_the_package_is_a_dataset_repository():
+    from datasets import get_dataset_config_names, load_dataset
+
+    folder = str(h2htalk_datasets.path())
+    assert get_dataset_config_names(folder) == list(TASKS)
+    rows = load_dataset(folder, "ItineraryMiddle", split="test")
+    assert fingerprint(rows) == manifest()["fingerprints"]["ItineraryMiddle"]
+
+
+def test_bare_names_resolve_after_prepare(tmp_path):
+    """In processes of their own, from an empty folder, with an empty cache and no Hub."""
+    import os
+
+    home = {"env": os.environ | {"HF_HOME": str(tmp_path / "home")}, "cwd": tmp_path}
+    for _ in range(2):
+        prepared = h2htalk("prepare", **home)
+        assert prepared.returncode == 0, prepared.stderr
+    code = (
+        "import json; from datasets import load_dataset, get_dataset_config_names;"
+        "print(json.dumps([load_dataset('h2htalk', 'ItineraryMiddle')['test'].num_rows,"
+        " load_dataset('h2htalk', 'DialogueEmotion', split='test')[0]['task']]))"
+    )
+    loaded = run(sys.executable, "-c", code, **home)
+    assert json.loads(loaded.stdout) == [manifest()["counts"]["ItineraryMiddle"], "DialogueEmotion"], loaded.stderr
+    code = (
+        "import json, evaluate; metric = evaluate.load('h2htalk', 'ItineraryMiddle');"
+        "print(json.dumps(metric.compute(predictions=['hello there'], references=['hello there'], embedder='demo')))"
+    )
+    scored = run(sys.executable, "-c", code, **home)
+    result = json.loads(scored.stdout.splitlines()[-1])
+    assert result["bleu1"] == result["rougeL"] == 1.0
+    assert result["n"] == 1
+
+
+def test_register_resolves_the_bare_name_at_once():
+    import datasets
+
+    original = datasets.load.dataset_module_factory
+    try:
+        h2htalk_datasets.register()
+        h2htalk_datasets.register()
+        assert len(datasets.load_dataset("h2htalk", "DialogueEmotion", split="test")) == len(load("DialogueEmotion"))
+    finally:
+        datasets.load.dataset_module_factory = original
+
+
+def test_the_published_release_is_read_by_content(release_folder):
+    release = h2htalk_datasets.authors_release(release_folder)
+    assert {task: len(rows) for task, rows in release.configs.items()} == {
+        task.name: 41 if task.name == "RecollectionInitialization" else task.count for task in TASKS.values()
+    }
+    assert all(row["messages"] is None and row["language"] == "zh" for row in release.configs["DialogueBase"])
+    notes = "\n".join(release.notes)
+    assert "RecollectionInitialization: 41 of 102" in notes
+    assert "read by content" in notes
+
+
+def lines(*texts):
+    return "".join(json.dumps({"response": text}) + "\n" for text in texts)
+
+
+def test_a_partial_release_says_what_is_missing(tmp_path):
+    (tmp_path / "itinerary_initialize.jsonl").write_text(lines("a", "b", "c"))
+    (tmp_path / "dialogue_schedule.jsonl").write_text(lines("d"))
+    release = h2htalk_datasets.authors_release(tmp_path)
+    assert list(release.configs["DialogueSchedule"]["reference"]) == ["a", "b", "c"]
+    assert list(release.configs["ItineraryInitialization"]["reference"]) == ["d"]
+    assert any(note.startswith("DialogueBase: 0 of 1882") for note in release.notes)
+
+
+def test_a_folder_without_the_release_is_refused(tmp_path):
+    with pytest.raises(H2HTalkError, match="none of the published files"):
+        h2htalk_datasets.authors_release(tmp_path)
+
+
+def test_a_line_of_another_form_is_named(tmp_path):
+    (tmp_path / "dialogue_base.jsonl").write_text(lines("a") + '{"answer": 1}\n')
+    with pytest.raises(H2HTalkError, match=r"dialogue_base\.jsonl, line 2"):
+        h2htalk_datasets.authors_release(tmp_path)

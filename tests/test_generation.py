@@ -1,0 +1,187 @@
+"""Generation with real models: prefix reuse, resume, kills, one process and two."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan
+from h2htalk_datasets.generation.generate import chosen_rows
+from h2htalk_datasets.generation.models import load_model
+from h2htalk_datasets.generation.transformers_engine import TransformersEngine
+from h2htalk_datasets.prompts import render
+
+TASKS = "DialogueBase,RecollectionRefinement,ItineraryResponse"  # short answers
+ONE = [sys.executable, "-m", "h2htalk_datasets.generation"]
+TWO = [
+    sys.executable,
+    "-m",
+    "torch.distributed.run",
+    "--nproc_per_node",
+    "2",
+    "--master_port",
+    "29511",
+    "-m",
+    "h2htalk_datasets.generation",
+]
+
+
+def prompts_of(rows, room=12):
+    return [Prompt(r["id"], r["task"], r["relationship"], tuple(render(r)), room) for r in rows]
+
+
+def plain_answer(loaded, prompt):
+    """What `model.generate` says to one prompt alone, without cache tricks or batching."""
+    text = loaded.tokenizer.apply_chat_template(list(prompt.messages), tokenize=False, add_generation_prompt=True)
+    ids = loaded.tokenizer(text, add_special_tokens=False, return_tensors="pt")
+    with torch.inference_mode():
+        out = loaded.model.generate(**ids, max_new_tokens=prompt.max_new_tokens, do_sample=False)
+    return loaded.tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_batches_answer_as_plain_generation_does(demo, reuse):
+    prompts = prompts_of(chosen_rows("DialogueBase,ItineraryResponse", 2))
+    prompts = [Prompt(p.id, p.task, "one group", p.messages, 8 + i) for i, p in enumerate(prompts)]
+    engine = TransformersEngine(demo, reuse_prefix=reuse)
+    lengths = engine.prepare(prompts)
+    answers = engine.answer(prompts, seed=0)
+    assert [answer.text for answer in answers] == [plain_answer(demo, prompt) for prompt in prompts]
+    assert [answer.prompt_tokens for answer in answers] == lengths
+    for prompt, answer in zip(prompts, answers, strict=True):
+        assert answer.new_tokens == prompt.max_new_tokens if answer.finish_reason == "length" else True
+        assert answer.new_tokens <= prompt.max_new_tokens
+
+
+def test_sampling_is_seeded_by_the_batch(tiny_model):
+    engine = TransformersEngine(load_model(str(tiny_model)), temperature=1.0)
+    prompts = prompts_of(chosen_rows("DialogueBase", 4))
+    engine.prepare(prompts)
+    one, again, other = (engine.answer(prompts[:1], seed) for seed in (1, 1, 2))
+    assert one == again != other
+
+
+def test_a_checkpoints_own_sampling_defaults_do_not_leak(tiny_model):
+    loaded = load_model(str(tiny_model))
+    loaded.model.generation_config.repetition_penalty = 5.0
+    loaded.model.generation_config.max_length = 3
+    prompts = prompts_of(chosen_rows("DialogueBase", 1))
+    spoiled, clean = TransformersEngine(loaded), TransformersEngine(load_model(str(tiny_model)))
+    for engine in (spoiled, clean):
+        engine.prepare(prompts)
+    assert spoiled.answer(prompts, 0) == clean.answer(prompts, 0)
+
+
+@pytest.fixture(scope="module")
+def settings(tiny_model):
+    return Settings(model=str(tiny_model), tasks=TASKS, limit=8, batch_size=2)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(settings, tmp_path_factory):
+    return generate(settings, tmp_path_factory.mktemp("runs") / "whole").read_bytes()
+
+
+def test_a_run_is_complete_and_in_the_records_order(settings, uninterrupted):
+    lines = [json.loads(line) for line in uninterrupted.decode().split("\n") if line]
+    assert [line["id"] for line in lines] == [row["id"] for row in chosen_rows(settings.tasks, settings.limit)]
+    assert set(lines[0]) == {"id", "prediction", "task", "finish_reason", "prompt_tokens", "new_tokens"}
+
+
+def test_a_finished_run_is_left_as_it_is(settings, uninterrupted, tmp_path):
+    first = generate(settings, tmp_path / "run")
+    shards = sorted((tmp_path / "run" / "shards").iterdir())
+    assert generate(settings, tmp_path / "run").read_bytes() == first.read_bytes() == uninterrupted
+    assert sorted((tmp_path / "run" / "shards").iterdir()) == shards
+
+
+def test_a_partial_batch_is_answered_whole_again(settings, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    generate(settings, out)
+    shard = next((out / "shards").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-20])  # a torn last line
+    (out / "predictions.jsonl").unlink()
+    assert generate(settings, out).read_bytes() == uninterrupted
+    assert (out / "set_aside.jsonl").exists()
+
+
+def test_resuming_with_other_settings_is_refused(settings, tmp_path):
+    from dataclasses import replace
+
+    out = tmp_path / "run"
+    before = generate(settings, out).read_bytes()
+    with pytest.raises(H2HTalkError) as error:
+        generate(replace(settings, batch_size=3, sap="none"), out)
+    assert "generation.batch_size: 2 -> 3" in str(error.value)
+    assert "prompts.sap" in str(error.value)
+    assert (out / "predictions.jsonl").read_bytes() == before
+
+
+def arguments(settings, out):
+    return [
+        "--model",
+        settings.model,
+        "--tasks",
+        settings.tasks,
+        "--limit",
+        str(settings.limit),
+        "--batch-size",
+        str(settings.batch_size),
+        "--out",
+        str(out),
+    ]
+
+
+def start(launcher, settings, out):
+    return subprocess.Popen(
+        [*launcher, *arguments(settings, out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+
+
+def lines_on_disk(out):
+    return sum(file.read_bytes().count(b"\n") for file in (out / "shards").glob("*.jsonl")) if out.exists() else 0
+
+
+@pytest.mark.parametrize(
+    ("killed", "resumed"), [(ONE, TWO), (TWO, TWO), (TWO, ONE)], ids=["1-then-2", "2-then-2", "2-then-1"]
+)
+def test_kill_nine_loses_nothing(killed, resumed, settings, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    process = start(killed, settings, out)
+    deadline = time.monotonic() + 200
+    while lines_on_disk(out) < 8 and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)  # the launcher and every rank
+    process.wait()
+    before = lines_on_disk(out)
+    assert before >= 8
+    again = start(resumed, settings, out)
+    output = again.communicate(timeout=300)[0].decode()
+    assert again.returncode == 0, output
+    assert (out / "predictions.jsonl").read_bytes() == uninterrupted
+    total = len(chosen_rows(settings.tasks, settings.limit))
+    assert lines_on_disk(out) <= total + settings.batch_size  # what was on disk was not asked again
+
+
+def test_an_unknown_model_is_one_line():
+    with pytest.raises(H2HTalkError, match="can't load the model 'nobody/nothing'"):
+        load_model("nobody/nothing")
+
+
+def test_unknown_dtype_is_named(tiny_model):
+    with pytest.raises(H2HTalkError, match="unknown dtype 'float33'"):
+        load_model(str(tiny_model), dtype="float33")
+
+
+def test_the_plan_covers_the_whole_corpus_at_any_size(tiny_model):
+    rows = chosen_rows()
+    prompts = prompts_of(rows)
+    plan = make_plan(prompts, [len(p.messages[0]["content"]) for p in prompts], 16)
+    assert sum(len(batch.ids) for batch in plan) == len(rows)

@@ -1,0 +1,99 @@
+import json
+import os
+
+import pytest
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation import RunFolder
+
+MANIFEST = {"model": {"name": "demo", "revision": "1"}, "generation": {"seed": 0}}
+
+
+def answer(identity, text="yes"):
+    return {"id": identity, "prediction": text, "task": "DialogueBase"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    run = RunFolder(tmp_path / "run")
+    run.open(MANIFEST)
+    return run
+
+
+def test_answers_survive_and_merge_in_the_records_order(folder):
+    one, two = folder.shard(0), folder.shard(1)
+    one.append([answer("c"), answer("a", "grüß\u2028Gott")])
+    two.append([answer("b")])
+    assert folder.merge(["a", "b", "c", "d"]) == ["d"]
+    assert not folder.predictions_file.exists()
+    assert folder.merge(["a", "b", "c"]) == []
+    lines = [json.loads(line) for line in folder.predictions_file.read_text().split("\n") if line]
+    assert [line["id"] for line in lines] == ["a", "b", "c"]
+    assert lines[0]["prediction"] == "grüß\u2028Gott"
+
+
+def test_a_batch_done_twice_counts_once(folder):
+    for _ in range(2):
+        shard = folder.shard(0)
+        shard.append([answer("a")])
+        shard.close()
+    folder.merge(["a"])
+    assert folder.predictions_file.read_text().count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "damage", [b'{"id": "b", "predi', b"\x00\xff\n", b'{"id": "zz", "prediction": "x"}\n', b'{"id": "b"}\n', b"[]\n"]
+)
+def test_a_corrupt_line_is_named_set_aside_and_asked_again(folder, damage):
+    folder.shard(0).append([answer("a")])
+    shard = next((folder.path / "shards").iterdir())
+    with shard.open("ab") as handle:
+        handle.write(damage)
+    answers, notes = folder.answers(["a", "b"])
+    assert list(answers) == ["a"]
+    assert notes == [f"{shard.name}, line 2: not a prediction of this run"]
+    folder.set_damage_aside(["a", "b"])
+    assert folder.answers(["a", "b"]) == (answers, [])
+    assert (folder.path / "set_aside.jsonl").read_bytes().strip() == damage.strip()
+
+
+def test_the_same_manifest_opens_again(folder):
+    folder.open(json.loads(json.dumps(MANIFEST)))
+
+
+def test_a_changed_manifest_is_refused_key_by_key(folder):
+    changed = {"model": {"name": "demo", "revision": "2"}, "generation": {"seed": 1, "top_p": 0.9}}
+    with pytest.raises(H2HTalkError) as error:
+        folder.open(changed)
+    message = str(error.value)
+    assert "model.revision: 1 -> 2" in message
+    assert "generation.seed: 0 -> 1" in message
+    assert "generation.top_p: (nothing) -> 0.9" in message
+    assert "model.name" not in message
+    assert folder.manifest() == MANIFEST
+
+
+def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(H2HTalkError, match="no run folder"):
+        RunFolder(tmp_path).open(MANIFEST)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_folder_that_cant_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(H2HTalkError, match="can't write the run folder"):
+        RunFolder(tmp_path / "file" / "run").open(MANIFEST)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(H2HTalkError, match="can't write the run folder"):
+        RunFolder(tmp_path / "run").open(MANIFEST)
+
+
+def test_a_damaged_manifest_is_named(folder):
+    (folder.path / "run.json").write_text("{")
+    with pytest.raises(H2HTalkError, match="not readable as JSON"):
+        folder.open(MANIFEST)
