@@ -3,7 +3,7 @@
 The gates read references with these, the contract figures read predictions.
 """
 
-__all__ = ["FactMemory", "TimedLine", "parse_day", "parse_memories", "parse_steps", "strip_scaffold"]
+__all__ = ["FactMemory", "TimedLine", "is_sentinel", "parse_day", "parse_memories", "parse_steps", "strip_scaffold"]
 
 import re
 from itertools import pairwise
@@ -15,7 +15,9 @@ _TIMED = re.compile(r"^([01]\d|2[0-3]):([0-5]\d) (\S.*)$")
 _STEP = re.compile(r"^(\d)\. ([01]\d|2[0-3]):([0-5]\d) (\S.*)$")
 _LABELS = ("Memory Content", "Memory Category", "Memory Importance")
 _SCAFFOLD = re.compile(
-    r"^(?:Memory Content: |Memory Category: .*$|Memory Importance: .*$|\d\. (?:\d\d:\d\d )?|\d\d:\d\d )", re.MULTILINE
+    r"^(?:Memory Content: |Memory Category: .*$|Memory Importance: .*$|\d\. (?:\d\d:\d\d )?|\d\d:\d\d )"
+    r"|^(?:记忆内容：|记忆类别：.*$|记忆重要性：.*$)",
+    re.MULTILINE,
 )
 
 
@@ -93,7 +95,7 @@ def parse_memories(text: str) -> list[FactMemory]:
         ValueError: the text breaks the form; the message says where.
 
     """
-    if text.strip() == NO_KEY_INFORMATION:
+    if is_sentinel(text):
         return []
     memories = []
     for block in re.split(r"\n\s*\n", text.strip()):
@@ -107,6 +109,11 @@ def parse_memories(text: str) -> list[FactMemory]:
             raise ValueError(f"memory importance {values[2]!r} is not 0, 1 or 2")
         memories.append(FactMemory(values[0], values[1], int(values[2])))
     return memories
+
+
+def is_sentinel(text: str) -> bool:
+    """Whether a RecollectionSynthesis answer says that there is nothing to keep, in any language."""
+    return text.strip() in NO_KEY_INFORMATION.values()
 
 
 def strip_scaffold(text: str) -> str:

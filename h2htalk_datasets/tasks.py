@@ -62,8 +62,8 @@ TASKS: dict[str, Task] = {task.name: task for task in _TABLE}
 DIMENSIONS = ("Dialogue", "Itinerary", "Recollection")
 """The three dimensions in the order of the paper's Table 2."""
 
-NO_KEY_INFORMATION = "No key information extracted."
-"""The exact answer of RecollectionSynthesis where nothing lasting was said."""
+NO_KEY_INFORMATION = {"en": "No key information extracted.", "zh": "未提取到关键信息。"}
+"""The exact answer of RecollectionSynthesis where nothing lasting was said, by language."""
 
 NEEDS = ("explicit", "implicit", "evolving", "contextual")
 

@@ -94,6 +94,47 @@ def report(run_folder: RunArgument) -> None:
 
 
 @app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="A scored run folder, A.")],
+    second: Annotated[Path, typer.Argument(help="Another over the same records, B.")],
+    resamples: Annotated[int, typer.Option("--resamples", min=100)] = 10_000,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+) -> None:
+    """Test two runs against each other: differences, intervals, p-values, what is significant after correction."""
+    from h2htalk_metric.compare import compare_runs, comparison_table
+    from h2htalk_metric.run_scores import RunScores
+
+    runs = RunScores.read(first), RunScores.read(second)
+    tests = compare_runs(*runs, resamples=resamples, seed=seed)
+    _console().print(comparison_table(*runs, tests))
+    print(f"paired bootstrap and approximate randomization, {resamples} resamples, seed {seed}; * p (Holm) < 0.05")
+
+
+@app.command()
+def verify(run_folder: RunArgument) -> None:
+    """Recompute a scored run from its predictions, and say whether its result stands."""
+    from h2htalk_metric.run_scores import verify_run
+
+    faults = verify_run(run_folder)
+    if faults:
+        shown = "\n  ".join(faults[:20])
+        raise H2HTalkError(f"the result in {run_folder} does not stand, {len(faults)} differences:\n  {shown}")
+    print(f"the result in {run_folder} stands: every score was recomputed and agrees")
+
+
+@app.command()
+def describe(
+    out: Annotated[Path, typer.Option("--out", help="The folder for text tables and figures.")],
+    beside: Annotated[Path | None, typer.Option("--beside", help="A folder with the published references.")] = None,
+) -> None:
+    """Show the corpus in figures: counts, lengths, words, labels, duplicates."""
+    from h2htalk_datasets.describe import describe as write
+
+    for file in write(out, beside):
+        print(file)
+
+
+@app.command()
 def merge(run_folder: RunArgument) -> None:
     """Put the shards of a run together into predictions.jsonl, for instance from several nodes' disks."""
     from h2htalk_datasets.generation.generate import chosen_rows
@@ -118,10 +159,14 @@ def main() -> None:
     command.run_app(app)
 
 
+def _console() -> Console:
+    return Console(width=None if Console().is_terminal else 120)
+
+
 def _show(folder: Path, scores: "RunScores") -> None:
     from h2htalk_metric import report as reports
 
-    console = Console(width=None if Console().is_terminal else 120)
+    console = _console()
     console.print(reports.scores_table(scores))
     console.print(reports.components_table(scores))
     file = folder / "report.md"

@@ -2,6 +2,8 @@
 
 __all__ = ["components_table", "markdown", "scores_table"]
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
@@ -9,6 +11,7 @@ from h2htalk_metric.aggregate import AVERAGES, OVERALL
 from h2htalk_metric.composite import COMPONENTS
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.signature import signature_line
+from h2htalk_metric.statistics import Interval, bootstrap
 
 
 def scores_table(scores: RunScores) -> Table:
@@ -28,14 +31,15 @@ def scores_table(scores: RunScores) -> Table:
 
 
 def components_table(scores: RunScores) -> Table:
-    """The seven components per config, times 100, with empty and truncated answers counted."""
+    """The seven components per config, times 100; beside them answers in form (per cent), empty and cut off ones."""
     table = Table(title="Components, times 100", title_justify="left")
     columns = [*COMPONENTS, "composite"]
-    for name in ("config", *columns, "empty", "cut"):
+    for name in ("config", *columns, "in form", "empty", "cut"):
         table.add_column(name, justify="left" if name == "config" else "right")
     for task, line in scores.by_task().iterrows():
         figures = [_figure(100 * line[column]) for column in columns]
-        table.add_row(str(task), *figures, str(int(line["empty"])), str(int(line["truncated"])))
+        counts = [f"{100 * line['kept']:.0f}", str(int(line["empty"])), str(int(line["truncated"]))]
+        table.add_row(str(task), *figures, *counts)
     return table
 
 
@@ -44,6 +48,7 @@ def markdown(scores: RunScores) -> str:
     row, tasks = scores.row(), scores.by_task()
     manifest = scores.manifest
     heads = [*row]
+    intervals = bootstrap({task: 100 * values for task, values in scores.composites().items()})
     lines = [
         f"# {manifest['model']['name']} on H2HTalk",
         "",
@@ -54,21 +59,25 @@ def markdown(scores: RunScores) -> str:
         _line(heads),
         _line(["---:"] * len(heads)),
         _line([_figure(row[name]) for name in heads]),
+        _line([_interval(intervals, name) for name in heads]),
+        "",
+        "The second line holds 95% bootstrap intervals (10,000 resamples of the items within each config).",
         "",
         "## Components",
         "",
-        _line(["config", "n", *COMPONENTS, "S", "empty", "cut off"]),
-        _line(["---", *["---:"] * (len(COMPONENTS) + 4)]),
+        _line(["config", "n", *COMPONENTS, "S", "in form %", "empty", "cut off"]),
+        _line(["---", *["---:"] * (len(COMPONENTS) + 5)]),
     ]
     for task, line in tasks.iterrows():
         figures = [_figure(100 * line[column]) for column in [*COMPONENTS, "composite"]]
-        lines.append(
-            _line([str(task), str(int(line["n"])), *figures, str(int(line["empty"])), str(int(line["truncated"]))])
-        )
+        counts = [f"{100 * line['kept']:.0f}", str(int(line["empty"])), str(int(line["truncated"]))]
+        lines.append(_line([str(task), str(int(line["n"])), *figures, *counts]))
     generation, dataset = manifest["generation"], manifest["dataset"]
     lines += [
         "",
-        "`empty` answers score 0 and are counted; `cut off` ones ran into the room their task gives.",
+        "`in form` is the share of answers that keep their task's form and length; it is no part of S. `empty` answers",
+        "score 0 and are counted; `cut off` ones ran into the room their task gives.",
+        *_synthesis_lines(scores),
         "",
         "## How it was made",
         "",
@@ -80,6 +89,23 @@ def markdown(scores: RunScores) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _synthesis_lines(scores: RunScores) -> list[str]:
+    found = scores.synthesis()
+    if not found:
+        return []
+    line = f"RecollectionSynthesis without its labels: S of the contents {100 * found['content_composite']:.2f}"
+    if found["compared"]:
+        line += (
+            f"; over the {found['compared']} answers with memories to compare, category agreement "
+            f"{100 * found['category_agreement']:.0f}%, importance off by {found['importance_error']:.2f}"
+        )
+    return ["", f"{line}."]
+
+
+def _interval(intervals: Mapping[str, Interval], cell: str) -> str:
+    return f"{intervals[cell].low:.1f} to {intervals[cell].high:.1f}" if cell in intervals else "-"
 
 
 def _line(cells: list[str]) -> str:

@@ -1,22 +1,30 @@
 """Score a run folder: predictions.jsonl in, scores.parquet and score.json out."""
 
-__all__ = ["RunScores", "score_run"]
+__all__ = ["RunScores", "measure_run", "score_run", "verify_run"]
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from h2htalk_datasets.contracts import contract_fault
 from h2htalk_datasets.dataset import load
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.run_folder import RunFolder, write_atomically
+from h2htalk_datasets.records import Record
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.aggregate import aggregate
-from h2htalk_metric.composite import COMPONENTS, score
-from h2htalk_metric.semantic import DEFAULT_EMBEDDER
+from h2htalk_metric.composite import COMPONENTS, Scores, score
+from h2htalk_metric.semantic import DEFAULT_EMBEDDER, DEMO, DEMO_NAME
+from h2htalk_metric.synthesis import contents, label_agreement
+
+_SYNTHESIS = "RecollectionSynthesis"
+_SAME = 1e-5  # how far a recomputed figure may be off: embeddings differ in the last bits between machines
 
 
 @dataclass(frozen=True)
@@ -24,7 +32,9 @@ class RunScores:
     """A scored run.
 
     Attributes:
-        items: a row per record: id, task, language, the components, composite, empty, finish_reason, new_tokens.
+        items: a row per record: id, task, language, the components, composite, empty, finish_reason, new_tokens,
+            contract (how the answer breaks its task's form, or None), and for RecollectionSynthesis
+            content_composite, category_agreement and importance_error.
         signature: of the whole result.
         manifest: the run's.
 
@@ -49,20 +59,37 @@ class RunScores:
         return cls(items, signature, manifest)
 
     def by_task(self) -> pd.DataFrame:
-        """Means per task, in the table's order: components and composite 0..1, and the counts n, empty, truncated."""
+        """Means per task, in the table's order.
+
+        Columns: components and composite 0..1, `kept` (share of answers that keep their form), and the counts n,
+        empty, truncated.
+        """
         grouped = self.items.groupby("task")
         table = grouped[[*COMPONENTS, "composite"]].mean()
+        table["kept"] = grouped["contract"].agg(lambda faults: float(faults.isna().mean()))
         table["n"], table["empty"] = grouped.size(), grouped["empty"].sum()
         table["truncated"] = grouped["finish_reason"].agg(lambda reasons: int((reasons == "length").sum()))
         return table.loc[[task for task in TASKS if task in table.index]]
+
+    def composites(self) -> dict[str, np.ndarray]:
+        """S of every item by task, 0..1, in the records' order."""
+        return {str(task): group["composite"].to_numpy() for task, group in self.items.groupby("task")}
 
     def row(self) -> dict[str, float | None]:
         """The run as a row of Table 2, times 100: eleven configs, three averages, Overall."""
         return aggregate({str(task): 100 * value for task, value in self.by_task()["composite"].items()})
 
+    def synthesis(self) -> dict[str, float] | None:
+        """RecollectionSynthesis without labels: means of content_composite, category_agreement, importance_error."""
+        rows = self.items[self.items["task"] == _SYNTHESIS]
+        columns = ["content_composite", "category_agreement", "importance_error"]
+        if rows.empty:
+            return None
+        return {**rows[columns].mean().to_dict(), "compared": int(rows["category_agreement"].notna().sum())}
 
-def score_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScores:
-    """Score all predictions of a complete run and write ``scores.parquet`` and ``score.json`` beside them.
+
+def measure_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScores:
+    """Score all predictions of a complete run; writes nothing.
 
     Args:
         folder: the run folder.
@@ -76,48 +103,95 @@ def score_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScores
     manifest = run.manifest()
     predictions = _predictions(run)
     records = _records(predictions, manifest)
-    scores = score(
-        [line["prediction"] for line in predictions],
-        [record["reference"] for record in records],
-        language=[record["language"] for record in records],
-        embedder=embedder,
-    )
+    texts = [line["prediction"] for line in predictions]
+    scores = _score(texts, records, embedder)
     items = pd.DataFrame(scores.rows())
-    items.insert(0, "id", [record["id"] for record in records])
-    items.insert(1, "task", [record["task"] for record in records])
-    items.insert(2, "language", [record["language"] for record in records])
+    for place, column in enumerate(("id", "task", "language")):
+        items.insert(place, column, [record[column] for record in records])
     items["empty"] = scores.empty
     items["finish_reason"] = [line.get("finish_reason") for line in predictions]
     items["new_tokens"] = [line.get("new_tokens") for line in predictions]
+    items["contract"] = [
+        contract_fault(Record.model_validate(record), text) for record, text in zip(records, texts, strict=True)
+    ]
+    _add_synthesis(items, texts, records, embedder)
     signature = scores.signature | {
         "dataset": manifest["dataset"]["fingerprint"][:12],
         "prompts": manifest["prompts"]["hash"][:12],
         "seed": manifest["generation"]["seed"],
     }
-    result = RunScores(items, signature, manifest)
-    items.to_parquet(run.path / "scores.parquet", index=False)
-    summary = {"signature": signature, "row": result.row(), "tasks": result.by_task().to_dict("index")}
-    write_atomically(run.path / "score.json", json.dumps(summary, indent=1) + "\n")
+    return RunScores(items, signature, manifest)
+
+
+def score_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScores:
+    """Score a complete run as :func:`measure_run` does, and write ``scores.parquet`` and ``score.json`` beside it."""
+    result = measure_run(folder, embedder)
+    path = Path(folder)
+    result.items.to_parquet(path / "scores.parquet", index=False)
+    tasks = result.by_task().to_dict("index")
+    summary = {"signature": result.signature, "row": result.row(), "tasks": tasks, "synthesis": result.synthesis()}
+    write_atomically(path / "score.json", json.dumps(summary, indent=1) + "\n")
     return result
+
+
+def verify_run(folder: str | Path) -> list[str]:
+    """Recompute a scored run from its predictions, and return what does not stand; empty where all stands."""
+    stored = RunScores.read(folder)
+    name = stored.signature["embedder"]
+    fresh = measure_run(folder, DEMO if name == DEMO_NAME else name)
+    faults = [
+        f"signature {key}: stored {stored.signature.get(key)}, now {fresh.signature.get(key)}"
+        for key in sorted(stored.signature.keys() | fresh.signature.keys())
+        if stored.signature.get(key) != fresh.signature.get(key)
+    ]
+    if stored.items["id"].tolist() != fresh.items["id"].tolist():
+        return [*faults, "scores.parquet holds other records than predictions.jsonl"]
+    columns = [*COMPONENTS, "composite"]
+    gaps = (stored.items[columns] - fresh.items[columns]).abs().max(axis=1)
+    for place in np.flatnonzero(~(gaps <= _SAME)):
+        old, new = stored.items["composite"][place], fresh.items["composite"][place]
+        faults.append(f"{stored.items['id'][place]}: stored S {old:.6f}, recomputed {new:.6f}")
+    return faults
+
+
+def _score(texts: list[str], records: list[dict[str, Any]], embedder: str) -> Scores:
+    references = [record["reference"] for record in records]
+    return score(texts, references, language=[record["language"] for record in records], embedder=embedder)
+
+
+def _add_synthesis(items: pd.DataFrame, texts: list[str], records: list[dict[str, Any]], embedder: str) -> None:
+    chosen = [place for place, record in enumerate(records) if record["task"] == _SYNTHESIS]
+    for column in ("content_composite", "category_agreement", "importance_error"):
+        items[column] = np.nan
+    if not chosen:
+        return
+    bare = [records[place] | {"reference": contents(records[place]["reference"])} for place in chosen]
+    items.loc[chosen, "content_composite"] = _score([contents(texts[i]) for i in chosen], bare, embedder).composite
+    for place in chosen:
+        agreement = label_agreement(texts[place], records[place]["reference"])
+        if agreement:
+            items.loc[place, ["category_agreement", "importance_error"]] = list(agreement)
 
 
 def _predictions(run: RunFolder) -> list[dict[str, Any]]:
     if not run.predictions_file.exists():
         raise H2HTalkError(f"{run.path} is not complete; run the same `h2htalk generate` command again to finish it")
-    lines = run.predictions_file.read_text("utf-8").splitlines()
     predictions = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(run.predictions_file.read_bytes().splitlines(), 1):
         try:
-            predictions.append(json.loads(line))
-            predictions[-1]["id"], predictions[-1]["prediction"], predictions[-1]["task"]
+            prediction = json.loads(line)
+            whole = isinstance(prediction["prediction"], str) and {"id", "task"} <= prediction.keys()
         except (ValueError, KeyError, TypeError):
+            whole = False
+        if not whole:
             raise H2HTalkError(
                 f"{run.predictions_file}, line {number}: not a prediction; run: h2htalk merge {run.path}"
-            ) from None
+            )
+        predictions.append(prediction)
     return predictions
 
 
-def _records(predictions: list[dict[str, Any]], manifest: dict[str, Any]) -> list[dict[str, Any]]:
+def _records(predictions: list[dict[str, Any]], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     tasks = {line["task"] for line in predictions}
     known = {row["id"]: row for task in TASKS if task in tasks for row in load(task)}
     foreign = [line["id"] for line in predictions if line["id"] not in known]

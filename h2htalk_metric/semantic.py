@@ -1,6 +1,6 @@
 """SS, the cosine of two texts' dense embeddings (paper, Eq. 1)."""
 
-__all__ = ["DEFAULT_EMBEDDER", "Embedder", "load_embedder", "semantic_similarity"]
+__all__ = ["DEFAULT_EMBEDDER", "DEMO", "DEMO_NAME", "Embedder", "load_embedder", "semantic_similarity"]
 
 import importlib.util
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from h2htalk_datasets.errors import H2HTalkError
 
 DEFAULT_EMBEDDER = "BAAI/bge-m3"
 DEMO = "demo"
+DEMO_NAME = "demo:all-MiniLM-L6-v2"
 
 
 class Embedder:
@@ -65,7 +66,7 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
         if Path(name).name.lower() == "bge-m3":
             return Embedder(name, _load_bge_m3(name), flag=True)
         if name == DEMO:
-            return Embedder("demo:all-MiniLM-L6-v2", _load_sentence_transformer(_demo_folder()), flag=False)
+            return Embedder(DEMO_NAME, _load_sentence_transformer(_demo_folder()), flag=False)
         return Embedder(name, _load_sentence_transformer(name), flag=False)
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, H2HTalkError):

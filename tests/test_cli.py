@@ -83,3 +83,59 @@ def test_corpus_check_prints_every_gate(tmp_path):
     assert checked.returncode == 0, checked.stdout
     assert "distinct-2" in checked.stdout
     assert "RED" not in checked.stdout
+
+
+@pytest.fixture(scope="module")
+def without_sap(finished, tmp_path_factory):
+    out = tmp_path_factory.mktemp("cli") / "without"
+    done = h2htalk("run", "--model", "demo", "--embedder", "demo", *FEW, "--sap", "none", "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_compare_prints_differences_intervals_and_p_values(finished, without_sap):
+    compared = h2htalk("compare", finished[0], without_sap)
+    assert compared.returncode == 0, compared.stderr
+    assert "ItineraryResponse" in compared.stdout
+    assert "p (Holm)" in compared.stdout
+    assert " to " in compared.stdout
+
+
+def test_compare_refuses_what_does_not_compare(finished, without_sap, tmp_path):
+    import shutil
+
+    other = tmp_path / "other"
+    shutil.copytree(without_sap, other)
+    summary = json.loads((other / "score.json").read_text())
+    summary["signature"]["embedder"] = "another"
+    (other / "score.json").write_text(json.dumps(summary))
+    refused = h2htalk("compare", finished[0], other)
+    assert refused.returncode == 2
+    assert "differ in embedder" in refused.stderr
+
+
+def test_verify_stands_and_falls(without_sap):
+    assert "stands: every score" in h2htalk("verify", without_sap).stdout
+    file = without_sap / "predictions.jsonl"
+    lines = file.read_text().splitlines()
+    first = json.loads(lines[0])
+    first["prediction"] = "Something that was never said."
+    file.write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n")
+    fallen = h2htalk("verify", without_sap)
+    assert fallen.returncode == 2
+    assert f"{first['id']}: stored S" in fallen.stderr
+
+
+def test_scores_that_were_edited_do_not_stand(finished, tmp_path):
+    import shutil
+
+    import pandas as pd
+
+    out = tmp_path / "edited"
+    shutil.copytree(finished[0], out)
+    items = pd.read_parquet(out / "scores.parquet")
+    items.loc[0, "composite"] += 0.1
+    items.to_parquet(out / "scores.parquet")
+    fallen = h2htalk("verify", out)
+    assert fallen.returncode == 2
+    assert "1 differences" in fallen.stderr

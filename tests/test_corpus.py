@@ -140,11 +140,11 @@ def every(records, task, **changes):
 @pytest.mark.parametrize(
     ("rule", "spoil"),
     [
-        ("words over", lambda r: first(r, "DialogueBase", reference="word " * 41)),
-        ("words over", lambda r: first(r, "ItineraryResponse", reference="One. Two. Three.")),
-        ("keep their form", lambda r: first(r, "ItineraryMiddle", reference="08:00 Wake")),
-        ("keep their form", lambda r: first(r, "RecollectionSynthesis", reference="Nothing.")),
-        ("keep their form", lambda r: first(r, "ItineraryAdvanced", reference="1. 03:00 a\n2. 03:10 b\n3. 03:20 c")),
+        ("form and length", lambda r: first(r, "DialogueBase", reference="word " * 41)),
+        ("form and length", lambda r: first(r, "ItineraryResponse", reference="One. Two. Three.")),
+        ("form and length", lambda r: first(r, "ItineraryMiddle", reference="08:00 Wake")),
+        ("form and length", lambda r: first(r, "RecollectionSynthesis", reference="Nothing.")),
+        ("form and length", lambda r: first(r, "ItineraryAdvanced", reference="1. 03:00 a\n2. 03:10 b\n3. 03:20 c")),
         ("names in a reference", lambda r: first(r, "DialogueBase", reference="I asked Wilhelmina about it.")),
         ("leaked authoring", lambda r: first(r, "DialogueBase", reference="Gladly, as an AI I can (12 words)")),
         (
@@ -195,6 +195,7 @@ def test_the_published_release_fails_where_ours_stands(release_folder, everythin
     published = {task: list(data["reference"]) for task, data in authors_release(release_folder).configs.items()}
     ours = {task: [r.reference for r in records if r.task == task] for task in TASKS}
     theirs, mine = ({g.rule: g.figure for g in reference_gates(texts)} for texts in (published, ours))
-    for task in ("DialogueBase", "RecollectionSynthesis"):
-        assert mine[f"{task}: near duplicates"] < 0.005 < 0.1 < theirs[f"{task}: near duplicates"]
-    assert mine["exact duplicate references in a config"] == 0 < theirs["exact duplicate references in a config"]
+    rules = ["DialogueBase: near duplicates", "RecollectionSynthesis: near duplicates", "Synthesis sentinel, at most"]
+    for rule in ["exact duplicate references in a config", *rules]:
+        assert mine[rule] < theirs[rule], rule
+    assert not {rule for rule in mine if "near duplicates" in rule and mine[rule] > theirs[rule]}

@@ -3,7 +3,7 @@
 The same code measures any list of references, so the published release can be measured beside ours.
 """
 
-__all__ = ["Gate", "near_duplicates", "record_gates", "reference_gates", "words"]
+__all__ = ["Gate", "distinct", "near_duplicates", "record_gates", "reference_gates", "words"]
 
 import re
 from collections import Counter, defaultdict
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from h2htalk_datasets.contracts import contract_fault
 from h2htalk_datasets.corpus.names import strangers
-from h2htalk_datasets.forms import parse_day, parse_memories, parse_steps, strip_scaffold
-from h2htalk_datasets.records import Record, minute_of
-from h2htalk_datasets.tasks import NO_KEY_INFORMATION, TASKS
+from h2htalk_datasets.forms import is_sentinel, strip_scaffold
+from h2htalk_datasets.records import Record
 
 _WORD = re.compile(r"[\w'’-]+")
 _LEAK = re.compile(
@@ -23,6 +23,7 @@ _LEAK = re.compile(
     r"|\[[A-Za-z ]{2,20}\]|\{\{|<[a-z]+>|\breference:|\bas requested\b|here is the|here's a (?:reply|response)",
     re.IGNORECASE,
 )
+Cut = Callable[[str], list[str]]
 _STOCK_FILE = Path(__file__).with_name("stock_phrases.txt")
 
 
@@ -63,8 +64,7 @@ def record_gates(records: Sequence[Record]) -> list[Gate]:
     base = [r for r in records if r.task == "DialogueBase"]
     short = [r for r in base if len(words(r.reference)) < 20]
     return [
-        _counted("words over the form's limit", records, _over_length),
-        _counted("Middle, Advanced and Synthesis keep their form", records, _form_fault),
+        _counted("every reference keeps its task's form and length", records, _broken_contract),
         _counted("names in a reference stand in its prompt", records, _unknown_names),
         _counted("leaked authoring", records, _leak),
         _repeated_fourgrams(records),
@@ -78,10 +78,14 @@ def record_gates(records: Sequence[Record]) -> list[Gate]:
     ]
 
 
-def reference_gates(references: dict[str, list[str]]) -> list[Gate]:
-    """The gates that need only references, by task; so the published release is measured by them too."""
+def reference_gates(references: dict[str, list[str]], cut: Cut | None = None) -> list[Gate]:
+    """The gates that need only references, by task; so the published release is measured by them too.
+
+    `cut` splits a text into words; for a language that is written without spaces.
+    """
+    cut = cut or words
     synthesis = references.get("RecollectionSynthesis", [])
-    sentinels = [text for text in synthesis if text.strip() == NO_KEY_INFORMATION]
+    sentinels = [text for text in synthesis if is_sentinel(text)]
     everything = [text for texts in references.values() for text in texts]
     stock = [text for text in everything if any(phrase in _plain(text) for phrase in _stock_phrases())]
     return [
@@ -89,17 +93,17 @@ def reference_gates(references: dict[str, list[str]]) -> list[Gate]:
         Gate("Synthesis sentinel, at least", _share(sentinels, synthesis), 0.10, high=False),
         Gate("Synthesis sentinel, at most", _share(sentinels, synthesis), 0.20),
         *[near_duplicates(task, texts) for task, texts in references.items()],
-        *[_openings(task, texts) for task, texts in references.items() if not task.startswith("Recollection")],
-        Gate("DialogueBase: distinct-2", distinct(references.get("DialogueBase", []), 2), 0.50, high=False),
+        *[_openings(task, texts, cut) for task, texts in references.items() if not task.startswith("Recollection")],
+        Gate("DialogueBase: distinct-2", distinct(references.get("DialogueBase", []), 2, cut), 0.50, high=False),
         Gate("stock phrases", _share(stock, everything), 0.01, offenders=[text[:90] for text in stock]),
     ]
 
 
-def distinct(texts: Iterable[str], n: int, cut: Callable[[str], list[str]] = words) -> float:
+def distinct(texts: Iterable[str], n: int, cut: Cut | None = None) -> float:
     """Distinct n-grams over all n-grams of the texts, 0..1 (Li et al. 2016); 1.0 where there are none."""
     grams: Counter[tuple[str, ...]] = Counter()
     for text in texts:
-        grams.update(_ngrams(cut(text), n))
+        grams.update(_ngrams((cut or words)(text), n))
     return len(grams) / grams.total() if grams else 1.0
 
 
@@ -108,7 +112,7 @@ def near_duplicates(task: str, texts: Sequence[str]) -> Gate:
     import numpy
     from rapidfuzz import fuzz, process
 
-    bare = [strip_scaffold(text) for text in texts if text.strip() != NO_KEY_INFORMATION]
+    bare = [strip_scaffold(text) for text in texts if not is_sentinel(text)]
     gate = Gate(f"{task}: near duplicates", 0.0, 0.005)
     near = 0
     for start in range(0, len(bare), 512):
@@ -125,14 +129,14 @@ def near_duplicates(task: str, texts: Sequence[str]) -> Gate:
 def _exact_duplicates(references: dict[str, list[str]]) -> Gate:
     gate = Gate("exact duplicate references in a config", 0, 0)
     for task, texts in references.items():
-        counts = Counter(text.strip() for text in texts if text.strip() != NO_KEY_INFORMATION)
+        counts = Counter(text.strip() for text in texts if not is_sentinel(text))
         gate.offenders += [f"{task}: {n} times {text[:70]!r}" for text, n in counts.items() if n > 1]
     gate.figure = len(gate.offenders)
     return gate
 
 
-def _openings(task: str, texts: Sequence[str]) -> Gate:
-    starts = (tuple(words(strip_scaffold(text))[:4]) for text in texts)
+def _openings(task: str, texts: Sequence[str], cut: Cut) -> Gate:
+    starts = (tuple(cut(strip_scaffold(text))[:4]) for text in texts)
     firsts = Counter(start for start in starts if len(start) == 4)
     opening, times = firsts.most_common(1)[0] if firsts else (("",), 0)
     # A single repeat in a small config is no habit, so two are always allowed.
@@ -145,34 +149,8 @@ def _counted(rule: str, records: Sequence[Record], fault: Callable[[Record], str
     return Gate(rule, len(offenders), 0, offenders=offenders)
 
 
-def _over_length(record: Record) -> str | None:
-    limit = TASKS[record.task].word_limit
-    count = len(re.sub(r"[()]", " ", record.reference).split())
-    if limit is not None and count > limit:
-        return f"{count} words, the limit is {limit}"
-    if (
-        record.task == "ItineraryResponse"
-        and not 1 <= len(re.findall(r"[.!?…]+(?=\s|$|[\"'’”)])", record.reference)) <= 2
-    ):
-        return "not one or two sentences"
-    return None
-
-
-def _form_fault(record: Record) -> str | None:
-    try:
-        if record.task == "ItineraryMiddle":
-            parse_day(record.reference)
-        elif record.task == "RecollectionSynthesis":
-            parse_memories(record.reference)
-        elif record.task == "ItineraryAdvanced":
-            here = next(i for i, entry in enumerate(record.schedule) if entry.current)
-            after = record.schedule[here + 1 : here + 2]
-            parse_steps(
-                record.reference, minute_of(record.schedule[here].time), minute_of(after[0].time) if after else None
-            )
-    except ValueError as error:
-        return str(error)
-    return None
+def _broken_contract(record: Record) -> str | None:
+    return contract_fault(record, record.reference)
 
 
 def _unknown_names(record: Record) -> str | None:

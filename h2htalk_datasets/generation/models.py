@@ -2,8 +2,11 @@
 
 __all__ = ["DEMO", "Loaded", "load_model"]
 
+import contextlib
 import hashlib
 import importlib.util
+import io
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,16 +62,23 @@ def load_model(
     if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
         raise H2HTalkError(f"unknown dtype {dtype!r}; use auto, float32, bfloat16 or float16")
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=trust_remote_code, **options)
-        model = transformers.AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, trust_remote_code=trust_remote_code, **options
-        )
+        # Reading the demo's GGUF file shows a bar of its own, which says nothing about the run.
+        quiet = io.StringIO() if "gguf_file" in options else sys.stderr
+        with contextlib.redirect_stderr(quiet):
+            tokenizer, model = _from_pretrained(source, dtype, trust_remote_code, options)
     except (OSError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:300]
         raise H2HTalkError(f"can't load the model {name!r}: {reason}") from None
     model = model.to(device).eval()
     digest = _digest(Path(source)) if Path(source).is_dir() else getattr(model.config, "_commit_hash", None)
     return Loaded(model, tokenizer, name, digest or revision or "unknown")
+
+
+def _from_pretrained(source: str, dtype: str, trust: bool, options: dict[str, Any]) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust, **options)
+    return tokenizer, AutoModelForCausalLM.from_pretrained(source, dtype=dtype, trust_remote_code=trust, **options)
 
 
 def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,48 @@
+"""Contracts: does an answer keep the form that its task asks for? Never part of a score, always beside it."""
+
+__all__ = ["contract_fault"]
+
+import re
+
+from h2htalk_datasets.forms import parse_day, parse_memories, parse_steps
+from h2htalk_datasets.records import Record, minute_of
+from h2htalk_datasets.tasks import TASKS
+
+_SENTENCE_ENDS = re.compile(r"[.!?…]+(?=\s|$|[\"'’”)])")
+_LISTED = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
+
+
+def contract_fault(record: Record, text: str) -> str | None:
+    """Say how an answer breaks its task's form, or None where it keeps it.
+
+    Word limits hold where the task has one; ItineraryMiddle must parse as a day, ItineraryAdvanced as steps within its
+    slot, RecollectionSynthesis as memories; ItineraryBasic is prose and ItineraryResponse one or two sentences.
+    """
+    if not text.strip():
+        return "empty"
+    return _too_long(record, text) or _malformed(record, text)
+
+
+def _too_long(record: Record, text: str) -> str | None:
+    limit = TASKS[record.task].word_limit
+    count = len(re.sub(r"[()]", " ", text).split())
+    return f"{count} words, the limit is {limit}" if limit is not None and count > limit else None
+
+
+def _malformed(record: Record, text: str) -> str | None:
+    try:
+        if record.task == "ItineraryMiddle":
+            parse_day(text)
+        elif record.task == "RecollectionSynthesis":
+            parse_memories(text)
+        elif record.task == "ItineraryAdvanced":
+            here = next(place for place, entry in enumerate(record.schedule) if entry.current)
+            after = record.schedule[here + 1 : here + 2]
+            parse_steps(text, minute_of(record.schedule[here].time), minute_of(after[0].time) if after else None)
+    except ValueError as error:
+        return str(error)
+    if record.task == "ItineraryResponse" and not 1 <= len(_SENTENCE_ENDS.findall(text)) <= 2:
+        return "not one or two sentences"
+    if record.task == "ItineraryBasic" and _LISTED.search(text):
+        return "a list, not prose"
+    return None

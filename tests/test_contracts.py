@@ -1,0 +1,47 @@
+import pytest
+
+from h2htalk_datasets.contracts import contract_fault
+from h2htalk_metric.synthesis import contents, label_agreement
+
+ONE = "Memory Content: Ana swims every Monday.\nMemory Category: Hobbies\nMemory Importance: 2"
+TWO = "Memory Content: Ana has a brother in Lima.\nMemory Category: Relationships\nMemory Importance: 2"
+
+
+def of(records, task):
+    return next(record for record in records if record.task == task)
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "fault"),
+    [
+        ("DialogueBase", "word " * 41, "41 words"),
+        ("DialogueBase", "  ", "empty"),
+        ("ItineraryMiddle", "08:00 Wake up", "expected 5 to 8"),
+        ("ItineraryAdvanced", "1. 03:00 a\n2. 03:10 b\n3. 03:20 c", "slot's time"),
+        ("RecollectionSynthesis", "- Ana swims", "not the three lines"),
+        ("ItineraryResponse", "One. Two. Three.", "one or two sentences"),
+        ("ItineraryBasic", "1. They walk.\n2. They eat.", "a list"),
+    ],
+)
+def test_a_broken_contract_is_named(records, task, text, fault):
+    assert fault in contract_fault(of(records, task), text)
+
+
+def test_every_reference_keeps_its_contract(records):
+    assert not [record.id for record in records if contract_fault(record, record.reference)]
+
+
+def test_contents_lose_their_labels():
+    assert contents(f"{ONE}\n\n{TWO}") == "Ana swims every Monday.\nAna has a brother in Lima."
+    assert contents("No key information extracted.") == "No key information extracted."
+
+
+def test_labels_are_compared_over_matched_memories():
+    given = f"{TWO.replace(': 2', ': 0')}\n\n{ONE.replace('Hobbies', 'Food')}"
+    assert label_agreement(given, f"{ONE}\n\n{TWO}") == (0.5, 1.0)
+    assert label_agreement(ONE, f"{ONE}\n\n{TWO}") == (0.5, 0.0)  # a memory that is missing agrees on nothing
+
+
+@pytest.mark.parametrize("text", ["No key information extracted.", "nonsense"])
+def test_nothing_to_compare_is_none(text):
+    assert label_agreement(text, ONE) is None
