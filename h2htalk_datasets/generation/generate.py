@@ -1,9 +1,9 @@
 """Answer the benchmark with a model, into a run folder, on as many ranks as were launched."""
 
-__all__ = ["Settings", "chosen_rows", "generate"]
+__all__ = ["Settings", "chosen_rows", "generate", "prompt_of"]
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -71,7 +71,7 @@ def generate(settings: Settings, out: str | Path, group: Group | None = None) ->
 
     """
     rows = chosen_rows(settings.tasks, settings.limit)
-    prompts = [_prompt(row, _principles(settings.sap)) for row in rows]
+    prompts = [prompt_of(row, _principles(settings.sap)) for row in rows]
     folder = RunFolder(out)
     group = group or Group()
     engine = _engine(settings, group)
@@ -106,7 +106,8 @@ def _principles(sap: str) -> bool | set[str]:
     return {name.strip() for name in sap.split(",") if name.strip()}
 
 
-def _prompt(row: dict[str, Any], sap: bool | set[str]) -> Prompt:
+def prompt_of(row: Mapping[str, Any], sap: bool | set[str]) -> Prompt:
+    """A record as it is asked; its group is the relationship, whose prompts begin alike."""
     room = TASKS[row["task"]].max_new_tokens
     return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), room)
 

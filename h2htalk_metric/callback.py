@@ -1,0 +1,102 @@
+"""H2HTalk inside a training loop: a `TrainerCallback` that generates and scores at every evaluation.
+
+    trainer.add_callback(H2HTalkCallback(trainer, tasks="DialogueBase,ItineraryMiddle", limit=16))
+
+The figures are logged as ``eval_h2htalk_*`` and join the evaluation's metrics, so ``metric_for_best_model`` can name
+them. Under several processes the ranks share the records, and each has the same figures.
+"""
+
+__all__ = ["H2HTalkCallback"]
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from h2htalk_datasets.generation.engine import Prompt
+from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
+from h2htalk_datasets.generation.in_memory import answer_all
+from h2htalk_datasets.generation.models import Loaded
+from h2htalk_datasets.generation.transformers_engine import TransformersEngine
+from h2htalk_datasets.generation.work_queue import Group
+from h2htalk_metric.composite import score
+from h2htalk_metric.lexical import LEXICAL, lexical
+from h2htalk_metric.semantic import DEFAULT_EMBEDDER
+
+
+class H2HTalkCallback(TrainerCallback):
+    """Generates on chosen records at each evaluation and logs composite and components.
+
+    Args:
+        trainer: whose log gets the figures.
+        tasks: configs joined by commas, or ``all``.
+        limit: records per task, drawn evenly over the config.
+        embedder: for SS, as in :func:`h2htalk_metric.score`; None for a light mode without embeddings, which logs the
+            six lexical components and their mean under the name ``lexical``, and never S.
+        batch_size: prompts a batch.
+        fold_system: for chat templates without a system role.
+
+    Raises:
+        H2HTalkError: a task is unknown, or the tokenizer has no chat template (at the first evaluation).
+
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        *,
+        tasks: str = "all",
+        limit: int = 8,
+        embedder: str | None = DEFAULT_EMBEDDER,
+        batch_size: int = 8,
+        fold_system: bool = False,
+    ) -> None:
+        self._trainer, self._embedder = trainer, embedder
+        self._batch_size, self._fold = batch_size, fold_system
+        self._rows = chosen_rows(tasks, limit)
+        self._prompts: list[Prompt] = [prompt_of(row, sap=True) for row in self._rows]
+        self._evaluations = 0
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Generate, score, log; called by the Trainer."""
+        self._evaluations += 1
+        with _as_for_generation(kwargs["model"]) as model:
+            loaded = Loaded(model, kwargs["processing_class"], name="in training", revision=str(state.global_step))
+            engine = TransformersEngine(loaded, fold_system=self._fold)
+            answers = answer_all(
+                engine,
+                self._prompts,
+                batch_size=self._batch_size,
+                seed=args.seed,
+                group=Group(),
+                key=f"h2htalk/evaluation/{self._evaluations}",
+            )
+        figures = self._figures([answer.text for answer in answers])
+        kwargs.get("metrics", {}).update(figures)
+        self._trainer.log(dict(figures))
+
+    def _figures(self, texts: list[str]) -> dict[str, float]:
+        references = [row["reference"] for row in self._rows]
+        languages = [row["language"] for row in self._rows]
+        if self._embedder is not None:
+            means = score(texts, references, language=languages, embedder=self._embedder).mean()
+        else:
+            values = np.array([lexical(*pair) for pair in zip(texts, references, languages, strict=True)])
+            means = dict(zip(LEXICAL, map(float, values.mean(axis=0)), strict=True))
+            means["lexical"] = float(values.mean())
+        return {f"eval_h2htalk_{name}": value for name, value in means.items()}
+
+
+@contextmanager
+def _as_for_generation(model: Any) -> Iterator[Any]:
+    """The model in eval mode with a cache, given back as it was: training goes on with its own settings."""
+    training, config, use_cache = model.training, model.generation_config, model.config.use_cache
+    model.eval()
+    model.config.use_cache = True
+    try:
+        yield model
+    finally:
+        model.generation_config, model.config.use_cache = config, use_cache
+        model.train(training)

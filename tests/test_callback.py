@@ -1,0 +1,39 @@
+"""The callback in real training, on one process and two."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import run
+
+SCRIPT = str(Path(__file__).with_name("train_with_callback.py"))
+
+
+def train(tiny_model, tmp_path, processes, embedder):
+    launcher = [sys.executable]
+    if processes > 1:
+        launcher += ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", "29533"]
+    done = run(*launcher, SCRIPT, str(tiny_model), str(tmp_path / "out"), str(4 // processes), embedder)
+    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
+    assert line, done.stderr[-3000:]
+    return json.loads(line.removeprefix("RESULT "))
+
+
+def test_one_and_two_processes_log_the_same_figures(tiny_model, tmp_path):
+    one, two = (train(tiny_model, tmp_path / str(n), n, "demo") for n in (1, 2))
+    assert [entry["step"] for entry in one["logged"]] == [2, 4, 4]
+    names = {"bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rougeL", "ss", "composite"}
+    for mine, other in zip(one["logged"], two["logged"], strict=True):
+        figures = {key: value for key, value in mine.items() if "h2htalk" in key}
+        assert set(figures) == {f"eval_h2htalk_{name}" for name in names}
+        assert figures == pytest.approx({key: other[key] for key in figures}, abs=1e-6)
+    assert one["metrics"]["eval_h2htalk_composite"] == one["logged"][-1]["eval_h2htalk_composite"]
+
+
+def test_the_light_mode_is_called_lexical_and_never_s(tiny_model, tmp_path):
+    figures = train(tiny_model, tmp_path, 1, "lexical")["logged"][0]
+    assert figures["eval_h2htalk_lexical"] == pytest.approx(
+        sum(figures[f"eval_h2htalk_{name}"] for name in ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rougeL")) / 6
+    )
+    assert not {"eval_h2htalk_composite", "eval_h2htalk_ss"} & set(figures)
