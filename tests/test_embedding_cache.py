@@ -1,0 +1,68 @@
+import logging
+import sqlite3
+
+import numpy as np
+import pytest
+
+from h2htalk_metric.embedding_cache import EmbeddingCache
+
+
+class Counting:
+    """An embedder that counts what it was asked."""
+
+    def __init__(self, dimension=4):
+        self.asked, self._dimension = [], dimension
+
+    def __call__(self, texts):
+        self.asked += texts
+        vectors = np.array([[len(text) + i for i in range(self._dimension)] for text in texts], dtype=np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_a_text_is_embedded_once_even_across_processes(tmp_path):
+    embed = Counting()
+    first = EmbeddingCache("e", "1", tmp_path).encode(["a", "bb", "a"], embed)
+    again = EmbeddingCache("e", "1", tmp_path).encode(["bb", "ccc", "a"], embed)
+    assert embed.asked == ["a", "bb", "ccc"]
+    assert np.array_equal(first[[1, 0]], again[[0, 2]])
+    assert np.array_equal(again, Counting()(["bb", "ccc", "a"]))
+
+
+@pytest.mark.parametrize("other", [("e", "2"), ("f", "1")])
+def test_another_embedder_or_revision_has_its_own_vectors(tmp_path, other):
+    embed = Counting()
+    EmbeddingCache("e", "1", tmp_path).encode(["a"], embed)
+    EmbeddingCache(*other, tmp_path).encode(["a"], embed)
+    assert embed.asked == ["a", "a"]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "length", "table"])
+def test_a_damaged_file_is_named_and_made_again(tmp_path, caplog, damage):
+    cache = EmbeddingCache("e", "1", tmp_path)
+    whole = cache.encode(["a"], Counting())
+    if damage == "garbage":
+        cache.file.write_bytes(b"not a database at all" * 500)
+    else:
+        with sqlite3.connect(cache.file) as database:
+            database.execute("UPDATE vectors SET vector = x'00000000'" if damage == "length" else "DROP TABLE vectors")
+    with caplog.at_level(logging.WARNING):
+        assert np.array_equal(cache.encode(["a"], Counting()), whole)
+    assert cache.file.name in caplog.text
+    assert cache.file.with_suffix(".damaged").exists()
+
+
+def test_a_cache_of_another_dimension_is_made_again(tmp_path, caplog):
+    cache = EmbeddingCache("e", "1", tmp_path)
+    cache.encode(["a"], Counting(4))
+    with caplog.at_level(logging.WARNING):
+        vectors = cache.encode(["a", "b"], Counting(6))
+    assert vectors.shape == (2, 6)
+    assert "another dimension" in caplog.text
+
+
+def test_a_folder_that_cant_be_written_costs_no_result(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    with caplog.at_level(logging.WARNING):
+        vectors = EmbeddingCache("e", "1", tmp_path / "file").encode(["a"], Counting())
+    assert vectors.shape == (1, 4)
+    assert "can't be written" in caplog.text
