@@ -9,7 +9,7 @@ __all__ = ["LEXICAL", "bleu", "lexical", "rouge_1", "rouge_l"]
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 from rapidfuzz.distance import LCSseq
@@ -20,6 +20,7 @@ LEXICAL = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rougeL")
 
 _EPSILON = 0.1  # NLTK's smoothing method 1: what stands in for a count of zero
 _ORDERS = 4
+_FEW = 12  # so few shared items are counted faster one by one than by two Counters
 
 
 def lexical(prediction: str, reference: str, language: str) -> tuple[float, ...]:
@@ -41,9 +42,10 @@ def bleu(prediction: Sequence[str], reference: Sequence[str]) -> tuple[float, fl
         below 1 at BLEU-n, as in NLTK.
 
     """
-    matches, totals = zip(*(_clipped(prediction, reference, n) for n in range(1, _ORDERS + 1)), strict=True)
+    matches = _matches(prediction, reference)
     if matches[0] == 0:
         return (0.0, 0.0, 0.0, 0.0)
+    totals = [max(1, len(prediction) - n) for n in range(_ORDERS)]  # at least 1, as in NLTK
     penalty = 1.0 if len(prediction) > len(reference) else math.exp(1 - len(reference) / len(prediction))
     logs = [math.log((match or _EPSILON) / total) for match, total in zip(matches, totals, strict=True)]
     one, two, three, four = (penalty * math.exp(math.fsum(logs[:n]) / n) for n in range(1, _ORDERS + 1))
@@ -52,8 +54,7 @@ def bleu(prediction: Sequence[str], reference: Sequence[str]) -> tuple[float, fl
 
 def rouge_1(prediction: Sequence[str], reference: Sequence[str]) -> float:
     """ROUGE-1 F1 (Lin 2004) of token lists, 0..1."""
-    overlap = sum((Counter(prediction) & Counter(reference)).values())
-    return _f1(overlap, len(prediction), len(reference))
+    return _f1(_overlap(prediction, reference), len(prediction), len(reference))
 
 
 def rouge_l(prediction: Sequence[str], reference: Sequence[str]) -> float:
@@ -61,11 +62,23 @@ def rouge_l(prediction: Sequence[str], reference: Sequence[str]) -> float:
     return _f1(LCSseq.similarity(prediction, reference), len(prediction), len(reference))
 
 
-def _clipped(prediction: Sequence[str], reference: Sequence[str], n: int) -> tuple[int, int]:
-    """Clipped matches and number of an answer's n-grams; the number is at least 1, as in NLTK."""
-    counts = Counter(zip(*(prediction[start:] for start in range(n)), strict=False))
-    limits = Counter(zip(*(reference[start:] for start in range(n)), strict=False))
-    return sum((counts & limits).values()), max(1, len(prediction) - n + 1)
+def _matches(prediction: Sequence[str], reference: Sequence[str]) -> list[int]:
+    """Clipped matches of 1-grams to 4-grams; where no n-gram is shared, no longer one can be."""
+    found = []
+    for n in range(1, _ORDERS + 1):
+        grams = [list(zip(*(tokens[k:] for k in range(n)), strict=False)) for tokens in (prediction, reference)]
+        found.append(_overlap(*grams))
+        if not found[-1]:
+            break
+    return found + [0] * (_ORDERS - len(found))
+
+
+def _overlap(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """How many items two lists share, each as often as it stands in both."""
+    shared = set(one).intersection(other)
+    if len(shared) > _FEW:
+        return sum((Counter(one) & Counter(other)).values())
+    return sum(min(one.count(item), other.count(item)) for item in shared)
 
 
 def _f1(overlap: int, predicted: int, expected: int) -> float:

@@ -3,6 +3,7 @@
 __all__ = ["DEFAULT_EMBEDDER", "DEMO", "DEMO_NAME", "Embedder", "load_embedder", "semantic_similarity"]
 
 import importlib.util
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
@@ -94,7 +95,10 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
 
 def _revision(config: Any, name: str) -> str | None:
     """The commit of a Hub model; None for a folder, whose files may change under the same name."""
-    return None if Path(name).is_dir() else getattr(config, "_commit_hash", None)
+    if Path(name).is_dir():
+        return None
+    snapshot = re.search(r"snapshots[/\\](\w+)", getattr(config, "_name_or_path", ""))
+    return snapshot[1] if snapshot else getattr(config, "_commit_hash", None)
 
 
 def _load_bge_m3(name: str) -> Any:

@@ -118,3 +118,19 @@ def test_strange_texts_score_without_a_wrong_number(text):
 
 def test_the_demo_embedder_is_loaded_once():
     assert load_embedder("demo") is load_embedder("demo")
+
+
+def test_bge_m3_goes_through_flagembedding(tmp_path):
+    """The default embedder's own path, with its architecture in small and random weights."""
+    from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
+
+    from h2htalk_metric.semantic import _demo_folder
+
+    folder = tmp_path / "bge-m3"
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    XLMRobertaModel(XLMRobertaConfig(vocab_size=31_000, pad_token_id=0, **sizes)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(_demo_folder()).save_pretrained(folder)
+    scores = score(["we walk home", "tea"], ["we walk home", "a boat"], embedder=str(folder))
+    assert scores.components[0, 6] == pytest.approx(1.0, abs=1e-5)
+    assert 0 <= scores.components[1, 6] <= 1
+    assert scores.signature["embedder"] == str(folder)
