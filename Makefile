@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-slow lint clean
 
 $(VENV)/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +21,10 @@ demo: $(VENV)/installed
 
 test: $(VENV)/installed lint
 	$(BIN)/pytest -m "not slow"
+
+# Minutes long each; what `make test` leaves out.
+test-slow: $(VENV)/installed
+	$(BIN)/pytest -m slow
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
