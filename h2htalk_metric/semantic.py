@@ -4,7 +4,7 @@ __all__ = ["DEFAULT_EMBEDDER", "DEMO", "DEMO_NAME", "Embedder", "load_embedder",
 
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,8 @@ from h2htalk_metric.embedding_cache import EmbeddingCache
 DEFAULT_EMBEDDER = "BAAI/bge-m3"
 DEMO = "demo"
 DEMO_NAME = "demo:all-MiniLM-L6-v2"
+
+_BATCH_TOKENS = {"cpu": 768, "cuda": 16_384}  # padded tokens in one batch
 
 
 class Embedder:
@@ -43,7 +45,7 @@ class Embedder:
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
         if self._flag:
-            return np.asarray(self._model.encode(texts, batch_size=16)["dense_vecs"])
+            return _dense_vectors(self._model, texts)
         return np.asarray(self._model.encode(texts, batch_size=32, show_progress_bar=False))
 
 
@@ -91,6 +93,38 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
             f"can't load the embedder {name!r} ({reason}). Download it where there is a network "
             f"(hf download {DEFAULT_EMBEDDER}), or name another with embedder= or --embedder; the signature shows it"
         ) from None
+
+
+def _dense_vectors(flag: Any, texts: list[str]) -> np.ndarray:
+    """Dense vectors of a FlagEmbedding BGE-M3, by its own tokenizer and model, shape (len(texts), dimension).
+
+    The same as its ``encode(...)["dense_vecs"]``, which runs the first batch twice to try the batch size: for one pair
+    at a time that doubles the work, for a whole run it warms up on the longest texts.
+    """
+    import torch
+
+    device = flag.target_devices[0]
+    model = flag.model.to(device).eval()
+    if device == "cpu":
+        model = model.float()
+    cut = flag.tokenizer(texts, truncation=True, max_length=flag.passage_max_length)["input_ids"]
+    order = sorted(range(len(texts)), key=lambda place: -len(cut[place]))
+    vectors: dict[int, np.ndarray] = {}
+    with torch.inference_mode():
+        for places in _batches(order, [len(tokens) for tokens in cut], _BATCH_TOKENS[device.split(":")[0]]):
+            inputs = flag.tokenizer.pad({"input_ids": [cut[place] for place in places]}, return_tensors="pt").to(device)
+            dense = model(inputs, return_dense=True, return_sparse=False, return_colbert_vecs=False)["dense_vecs"]
+            vectors.update(zip(places, dense.float().cpu().numpy(), strict=True))
+    return np.stack([vectors[place] for place in range(len(texts))])
+
+
+def _batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
+    """Cut places, longest text first, into batches of at most `budget` padded tokens: few long texts, many short."""
+    start = 0
+    while start < len(order):
+        stop = start + max(1, budget // lengths[order[start]])
+        yield order[start:stop]
+        start = stop
 
 
 def _revision(config: Any, name: str) -> str | None:

@@ -131,6 +131,9 @@ def test_bge_m3_goes_through_flagembedding(tmp_path):
     XLMRobertaModel(XLMRobertaConfig(vocab_size=31_000, pad_token_id=0, **sizes)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(_demo_folder()).save_pretrained(folder)
     scores = score(["we walk home", "tea"], ["we walk home", "a boat"], embedder=str(folder))
+    embedder = load_embedder(str(folder))
+    texts = ["tea", "we walk home by the harbour tonight", "a boat", "tea"]
+    assert embedder.encode(texts) == pytest.approx(embedder._model.encode(texts)["dense_vecs"], abs=1e-5)
     assert scores.components[0, 6] == pytest.approx(1.0, abs=1e-5)
     assert 0 <= scores.components[1, 6] <= 1
     assert scores.signature["embedder"] == str(folder)

@@ -63,3 +63,21 @@ def test_chinese_is_cut_by_jieba_without_white_space():
 def test_english_keeps_case_for_bleu_only():
     assert bleu_tokens("Tea, please.", "en") == ["Tea", ",", "please", "."]
     assert rouge_tokens("Tea, please.", "en") == ["tea", "please"]
+
+
+def test_on_the_published_chinese_references(release_folder):
+    """All 4,589, each against another of its task, as answers shuffled."""
+    from h2htalk_datasets import authors_release
+
+    scorer = rouge_scorer.RougeScorer(["rouge1", "rougeL"], tokenizer=Cut())
+    checked = 0
+    for task, rows in authors_release(release_folder).configs.items():
+        references = list(rows["reference"])
+        answers = random.Random(task).sample(references, len(references))
+        for answer, reference in zip(answers, references, strict=True):
+            cut_answer, cut_reference = rouge_tokens(answer, "zh"), rouge_tokens(reference, "zh")
+            theirs = scorer.score("\x1f".join(cut_reference), "\x1f".join(cut_answer))
+            expected = [*nltk_bleu(cut_answer, cut_reference), theirs["rouge1"].fmeasure, theirs["rougeL"].fmeasure]
+            assert lexical(answer, reference, "zh") == pytest.approx(expected, abs=1e-12)
+            checked += 1
+    assert checked == 4589
