@@ -170,6 +170,21 @@ def test_kill_nine_loses_nothing(killed, resumed, settings, uninterrupted, tmp_p
     assert lines_on_disk(out) <= total + settings.batch_size  # what was on disk was not asked again
 
 
+def test_two_jobs_never_share_a_folder(settings, tmp_path):
+    out = tmp_path / "run"
+    working = start(ONE, settings, out)
+    try:
+        deadline = time.monotonic() + 200
+        while lines_on_disk(out) < 2 and working.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        with pytest.raises(H2HTalkError, match="another job is at work"):
+            generate(settings, out)
+    finally:
+        os.killpg(working.pid, signal.SIGKILL)
+        working.wait()
+
+
 def test_an_unknown_model_is_one_line():
     with pytest.raises(H2HTalkError, match="can't load the model 'nobody/nothing'"):
         load_model("nobody/nothing")

@@ -84,8 +84,12 @@ def generate(settings: Settings, out: str | Path, group: Group | None = None) ->
         raise H2HTalkError(verdict)
     # On node-local disks each node may lack the folder that rank 0 made.
     (folder.path / "shards").mkdir(parents=True, exist_ok=True)
-    _work(folder, engine, plan, prompts, settings.seed, group)
-    return _finish(folder, [row["id"] for row in rows], group)
+    try:
+        _work(folder, engine, plan, prompts, settings.seed, group)
+        return _finish(folder, [row["id"] for row in rows], group)
+    finally:
+        if group.first:
+            folder.unlock()
 
 
 def chosen_rows(tasks: str = "all", limit: int | None = None) -> list[dict[str, Any]]:
@@ -155,6 +159,7 @@ def _opened(folder: RunFolder, manifest: dict[str, Any], ids: Sequence[str]) -> 
     """Open the folder on rank 0 and set damaged lines aside; return what is wrong, or None."""
     try:
         folder.open(manifest)
+        folder.lock()
     except H2HTalkError as error:
         return str(error)
     for note in folder.answers(ids)[1]:

@@ -3,6 +3,7 @@
 run.json            what the run is; resuming with anything changed is refused
 shards/*.jsonl      a line per answer, flushed to disk per batch, one file per process
 set_aside.jsonl     lines that could not be read, kept for people
+.lock               held while a job is at work, so that two never share the folder
 predictions.jsonl   all answers in the records' order, written atomically when complete
 """
 
@@ -15,6 +16,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
+
+from filelock import FileLock, Timeout
 
 from h2htalk_datasets.errors import H2HTalkError
 
@@ -96,6 +99,23 @@ class RunFolder:
                     # Two lines for one record come from a batch done twice; they are equal, the first stays.
                     found.setdefault(answer["id"], answer)
         return found, notes
+
+    def lock(self) -> None:
+        """Keep other jobs out of the folder until this process ends, however it ends.
+
+        Raises:
+            H2HTalkError: another job is at work in it.
+
+        """
+        self._lock = FileLock(self.path / ".lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise H2HTalkError(f"another job is at work in {self.path}; wait for it, or name another --out") from None
+
+    def unlock(self) -> None:
+        """Let other jobs in."""
+        self._lock.release()
 
     def set_damage_aside(self, known: Iterable[str]) -> None:
         """Move unreadable lines out of the shards into ``set_aside.jsonl``; for one process, before a run starts."""
