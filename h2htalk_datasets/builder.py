@@ -16,6 +16,7 @@ _HERE = Path(__file__).parent
 
 CITATION = """\
 @misc{h2htalk2025,
+  author = {Wang, Boyang and Wu, Yalun and Guo, Hongcheng and Li, Zhoujun},
   title  = {H2HTalk: Evaluating Large Language Models as Emotional Companion},
   eprint = {2507.03543}, archivePrefix = {arXiv}, year = {2025}
 }

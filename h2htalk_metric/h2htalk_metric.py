@@ -11,6 +11,7 @@ import h2htalk_metric.signature
 
 _CITATION = """\
 @misc{h2htalk2025,
+  author = {Wang, Boyang and Wu, Yalun and Guo, Hongcheng and Li, Zhoujun},
   title  = {H2HTalk: Evaluating Large Language Models as Emotional Companion},
   eprint = {2507.03543}, archivePrefix = {arXiv}, year = {2025}
 }

@@ -73,6 +73,7 @@ def generate(settings: Settings, out: str | Path, group: Group | None = None) ->
     rows = chosen_rows(settings.tasks, settings.limit)
     prompts = [prompt_of(row, _principles(settings.sap)) for row in rows]
     folder = RunFolder(out)
+    folder.refuse_foreign()
     group = group or Group()
     engine = _engine(settings, group)
     lengths = engine.prepare(prompts)

@@ -51,13 +51,24 @@ class RunFolder:
         if file.exists():
             self._refuse_changes(self.manifest(), manifest)
             return
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise H2HTalkError(f"{self.path} exists and is no run folder (it has no run.json); name another --out")
+        self.refuse_foreign()
         try:
             (self.path / "shards").mkdir(parents=True, exist_ok=True)
             write_atomically(file, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
         except OSError as error:
             raise H2HTalkError(f"can't write the run folder {self.path}: {error.strerror}") from None
+
+    def refuse_foreign(self) -> None:
+        """Refuse a path that holds something else; so cheap that it comes before a model is loaded.
+
+        Raises:
+            H2HTalkError: the path is a file, or a folder with other things in it.
+
+        """
+        if (self.path / "run.json").exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(self.path.iterdir()):
+            raise H2HTalkError(f"{self.path} exists and is no run folder (it has no run.json); name another --out")
 
     def manifest(self) -> dict[str, Any]:
         """Read ``run.json``.

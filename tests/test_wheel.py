@@ -1,0 +1,27 @@
+"""What people install: small, and whole."""
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import run
+
+
+@pytest.mark.slow
+def test_the_wheel_is_small_and_works_from_an_empty_place(tmp_path):
+    root = str(Path(__file__).parents[1])
+    built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), root)
+    assert built.returncode == 0, built.stderr
+    wheel = next(tmp_path.glob("h2htalk-*.whl"))
+    assert wheel.stat().st_size < 5e6
+    unpacked = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(unpacked)
+    code = (
+        "import h2htalk_datasets as d; assert str(d.path()).startswith('.') or 'installed' in str(d.path());"
+        "row = d.load('ItineraryMiddle')[0]; assert d.render(row) == row['messages'];"
+        "from h2htalk_datasets.corpus.check import source_files; assert len(source_files()) == 50"
+    )
+    used = run(sys.executable, "-c", code, cwd=unpacked, env=os.environ | {"PYTHONPATH": str(unpacked)})
+    assert used.returncode == 0, used.stderr
