@@ -185,6 +185,7 @@ def test_two_jobs_never_share_a_folder(settings, tmp_path):
         while lines_on_disk(out) < 2 and working.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
+        os.killpg(working.pid, signal.SIGSTOP)  # at work for as long as this test needs
         with pytest.raises(H2HTalkError, match="another job is at work"):
             generate(settings, out)
     finally:

@@ -1,6 +1,6 @@
 """Render a record through its task's template."""
 
-__all__ = ["SAP", "Principle", "principles", "render"]
+__all__ = ["SAP", "Principle", "principles", "render", "render_probe"]
 
 import re
 from collections.abc import Iterable, Mapping
@@ -50,7 +50,16 @@ def render(record: Record | Mapping[str, Any], sap: bool | Iterable[str] = True)
     """
     if not isinstance(record, Record):
         record = Record.model_validate(record)
-    template = _environment(record.language).get_template(f"{record.task}.jinja")
+    return _compose(record, record.task, sap)
+
+
+def render_probe(probe: Any, sap: bool | Iterable[str] = True) -> list[dict[str, str]]:
+    """Render a probe (see :mod:`h2htalk_datasets.probes`) into the same two messages as :func:`render`."""
+    return _compose(probe, "Probe", sap)
+
+
+def _compose(record: Any, template_name: str, sap: bool | Iterable[str]) -> list[dict[str, str]]:
+    template = _environment(record.language).get_template(f"{template_name}.jinja")
     context = template.new_context({"record": record, "categories": MEMORY_CATEGORIES})
     blocks = {name: _tidy("".join(block(context))) for name, block in template.blocks.items()}
     persona = f"You are {record.companion}. Who you are:\n{_reflow(record.persona)}"

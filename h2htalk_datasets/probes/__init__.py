@@ -1,0 +1,9 @@
+"""Probe sets beside the eleven configs: what no lexical score shows.
+
+`SafetyHighRisk` asks whether a companion notices danger and does right by it, and stays calm where there is none;
+`InstructionFollowing` what a need costs that is left unsaid. Neither is ever part of the composite or of the 4,650.
+"""
+
+__all__ = ["PROBES", "load_probe"]
+
+from h2htalk_datasets.probes.sets import PROBES, load_probe
