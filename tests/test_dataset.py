@@ -108,3 +108,14 @@ def test_a_line_of_another_form_is_named(tmp_path):
     (tmp_path / "dialogue_base.jsonl").write_text(lines("a") + '{"answer": 1}\n')
     with pytest.raises(H2HTalkError, match=r"dialogue_base\.jsonl, line 2"):
         h2htalk_datasets.authors_release(tmp_path)
+
+
+def test_the_cards_examples_are_the_records():
+    import re
+
+    card = (h2htalk_datasets.path() / "README.md").read_text("utf-8")
+    examples = re.findall(r"### (\w+)\n.*?`(en-[\w-]+)`.*?```text\n(.*?)\n```.*?```text\n(.*?)\n```", card, re.DOTALL)
+    assert [task for task, *_ in examples] == list(TASKS)
+    for task, identity, prompt, reference in examples:
+        row = next(row for row in load(task) if row["id"] == identity)
+        assert (prompt, reference) == (row["messages"][1]["content"], row["reference"])
