@@ -1,0 +1,141 @@
+"""The client of OpenAI-compatible servers: retries, bounds, reasons, and keys that go nowhere."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from servers import FAULTS, completion, faulty, scripted
+
+from h2htalk_datasets.chat_api import ChatAPI, NoReply, as_they_land, public_url
+from h2htalk_datasets.errors import H2HTalkError
+
+ASK = [{"role": "user", "content": "hello"}]
+
+
+def ask(api, **body):
+    return next(as_they_land([api.complete(ASK, **body)], 1))
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def test_a_reply_with_its_counts():
+    with scripted(lambda request: "good evening to you") as server:
+        reply = ask(ChatAPI("m", server.url), temperature=0, max_tokens=7)
+    assert (reply.text, reply.finish_reason, reply.prompt_tokens, reply.new_tokens) == (
+        "good evening to you",
+        "stop",
+        11,
+        4,
+    )
+    assert server.asked == [{"model": "m", "messages": ASK, "temperature": 0, "max_tokens": 7}]
+
+
+def test_thoughts_kept_apart_by_the_server():
+    body = completion("yes")
+    body["choices"][0]["message"]["reasoning_content"] = "let me see"
+    with scripted(lambda request: body) as server:
+        assert ask(ChatAPI("m", server.url)).reasoning == "let me see"
+
+
+def test_a_third_of_calls_spoiled_and_every_answer_arrives():
+    with scripted(lambda r: f"echo {r['messages'][0]['content']}") as server, faulty(server.url, 0.33, seed=4) as proxy:
+        api = ChatAPI("m", proxy.url, timeout=1.0, retries=8)
+
+        async def one(number):
+            return number, (await api.complete([{"role": "user", "content": str(number)}])).text
+
+        said = dict(as_they_land((one(n) for n in range(60)), 16))
+    assert said == {n: f"echo {n}" for n in range(60)}
+    assert set(proxy.faults) == set(FAULTS)  # each kind was met
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_refusal_is_a_reason(status):
+    refusal = (status, {"error": {"message": "the prompt is too long"}})
+    with scripted(lambda r: refusal) as server, pytest.raises(NoReply, match="the prompt is too long"):
+        ask(ChatAPI("m", server.url, retries=1))
+    assert len(server.asked) == {400: 1, 500: 2}[status]  # only what may pass is tried again
+
+
+def test_what_no_completion_is_is_kept_raw():
+    with scripted(lambda r: {"choices": []}) as server, pytest.raises(NoReply, match="no chat completion") as error:
+        ask(ChatAPI("m", server.url, retries=1))
+    assert error.value.raw == '{"choices": []}'
+    assert len(server.asked) == 2
+
+
+def test_a_wrong_key_or_model_ends_all_in_one_line(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    refusal = {"error": {"message": "Incorrect API key provided: sk-very-secret"}}
+    for status, match in ((401, "refuses the key; set OPENAI_API_KEY"), (404, "knows no model 'm'")):
+        with scripted(lambda r, s=status: (s, refusal)) as server, pytest.raises(H2HTalkError, match=match) as error:
+            ask(ChatAPI("m", server.url))
+        assert "secret" not in str(error.value)
+        assert server.headers[0]["authorization"] == "Bearer sk-very-secret"
+
+
+def test_no_key_for_openai_itself():
+    with pytest.raises(H2HTalkError, match="set OPENAI_API_KEY"):
+        ChatAPI("gpt-4o")
+
+
+def test_addresses_lose_their_secrets():
+    assert public_url("https://me:word@host:81/v1?key=1") == "https://host:81/v1"
+    with pytest.raises(H2HTalkError, match="--base-url must look like"):
+        public_url("localhost:8000")
+
+
+def test_in_flight_is_bounded_and_jobs_are_taken_late():
+    lock, now, most, taken = threading.Lock(), [0], [0], []
+
+    async def job(number):
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        await asyncio.sleep(0.02)
+        with lock:
+            now[0] -= 1
+        return number
+
+    def jobs():
+        for number in range(20):
+            taken.append(number)
+            yield job(number)
+
+    landing = as_they_land(jobs(), 4)
+    first = next(landing)
+    assert len(taken) <= 4
+    assert sorted([first, *landing]) == list(range(20))
+    assert most[0] == 4
+
+
+def test_an_exception_ends_all_and_cancels_the_rest():
+    ended = []
+
+    async def slow():
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append(True)
+            raise
+
+    async def breaks():
+        raise H2HTalkError("no")
+
+    start = time.monotonic()
+    with pytest.raises(H2HTalkError, match="no"):
+        list(as_they_land([slow(), breaks()], 2))
+    time.sleep(0.2)
+    assert ended and time.monotonic() - start < 10
+
+
+def test_works_where_a_loop_is_running():
+    async def inside():
+        with scripted(lambda r: "here") as server:
+            return ask(ChatAPI("m", server.url)).text
+
+    assert asyncio.run(inside()) == "here"
