@@ -136,13 +136,21 @@ def describe(
 
 
 @app.command()
-def merge(run_folder: RunArgument) -> None:
+def merge(
+    run_folder: RunArgument,
+    others: Annotated[list[Path] | None, typer.Argument(help="Folders of the same run on other nodes' disks.")] = None,
+) -> None:
     """Put the shards of a run together into predictions.jsonl, for instance from several nodes' disks."""
     from h2htalk_datasets.generation.generate import chosen_rows
     from h2htalk_datasets.generation.run_folder import RunFolder
 
     folder = RunFolder(run_folder)
+    sources = [RunFolder(other) for other in others or []]
+    if sources and not run_folder.exists():
+        folder.open(sources[0].manifest())
     dataset = folder.manifest()["dataset"]
+    for source in sources:
+        print(f"{source.path}: {folder.take_in(source)} shards copied")
     ids = [row["id"] for row in chosen_rows(",".join(dataset["tasks"]), dataset["limit"])]
     for note in folder.answers(ids)[1]:
         print(f"left out: {note}")
@@ -150,7 +158,8 @@ def merge(run_folder: RunArgument) -> None:
     if missing:
         raise H2HTalkError(
             f"{len(missing)} of {len(ids)} answers are missing, the first: {missing[0]}; "
-            "bring all shards/ into this folder, or run the same `h2htalk generate` command again"
+            f"run `h2htalk merge {run_folder} OTHER ...` with the folders that have them, "
+            "or the same `h2htalk generate` command again"
         )
     print(f"predictions: {folder.predictions_file}")
 

@@ -5,12 +5,14 @@ __all__ = ["ModelOption", "OutOption", "generate_command", "run_app"]
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.failure import watched
 
+Split = Literal["queue", "static"]
 ModelOption = Annotated[str, typer.Option("--model", help="A Hub id, a folder, or 'demo'.")]
 TasksOption = Annotated[str, typer.Option("--tasks", help="Config names joined by commas, or 'all'.")]
 LimitOption = Annotated[int | None, typer.Option("--limit", help="Records per task, drawn evenly; all if not given.")]
@@ -24,8 +26,10 @@ RevisionOption = Annotated[str | None, typer.Option("--revision", help="Branch, 
 DtypeOption = Annotated[str, typer.Option("--dtype", help="auto, float32, bfloat16 or float16.")]
 FoldOption = Annotated[bool, typer.Option("--fold-system", help="For chat templates without a system role.")]
 TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code from the model's repository.")]
+SplitOption = Annotated[Split, typer.Option("--split", help="static deals batches out beforehand; to compare.")]
 
 
+@watched
 def generate_command(
     model: ModelOption,
     out: OutOption,
@@ -40,6 +44,7 @@ def generate_command(
     dtype: DtypeOption = "auto",
     fold_system: FoldOption = False,
     trust_remote_code: TrustOption = False,
+    split: SplitOption = "queue",
 ) -> None:
     """Answer the records with a model, into a run folder."""
     from h2htalk_datasets.generation.generate import Settings, generate
@@ -62,7 +67,7 @@ def generate_command(
         trust_remote_code=trust_remote_code,
     )
     group = Group()
-    file = generate(settings, out, group)
+    file = generate(settings, out, group, split)
     if group.first:
         print(f"predictions: {file}")
     group.close()

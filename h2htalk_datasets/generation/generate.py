@@ -55,13 +55,17 @@ class Settings:
     trust_remote_code: bool = False
 
 
-def generate(settings: Settings, out: str | Path, group: Group | None = None) -> Path:
+def generate(settings: Settings, out: str | Path, group: Group | None = None, split: str = "queue") -> Path:
     """Generate all answers of a run, going on where an earlier attempt stopped.
+
+    In a job of several ranks call it within :class:`h2htalk_datasets.generation.failure.Watch`, as the command does:
+    then a rank that fails ends all.
 
     Args:
         settings: what to ask which model.
         out: the run folder; made if it doesn't exist.
         group: the ranks of the job; found if not given.
+        split: ``queue``, or ``static`` for batches dealt out beforehand, to compare; the answers are the same.
 
     Returns:
         The folder's ``predictions.jsonl``.
@@ -79,17 +83,13 @@ def generate(settings: Settings, out: str | Path, group: Group | None = None) ->
     lengths = engine.prepare(prompts)
     plan = make_plan(prompts, lengths, settings.batch_size)
     manifest = _manifest(settings, rows, prompts, engine)
-    # One process makes the folder or refuses it; its word reaches the others before they write.
-    verdict = group.gather(_opened(folder, manifest, [row["id"] for row in rows]) if group.first else None)[0]
-    if verdict:
-        raise H2HTalkError(verdict)
-    # On node-local disks each node may lack the folder that rank 0 made.
-    (folder.path / "shards").mkdir(parents=True, exist_ok=True)
+    ids = [row["id"] for row in rows]
+    opener = _open_on_every_disk(folder, manifest, ids, group)
     try:
-        _work(folder, engine, plan, prompts, settings.seed, group)
-        return _finish(folder, [row["id"] for row in rows], group)
+        _work(folder, engine, plan, prompts, settings.seed, group, split)
+        return _finish(folder, ids, group)
     finally:
-        if group.first:
+        if opener:
             folder.unlock()
 
 
@@ -156,35 +156,51 @@ def _manifest(
     }
 
 
-def _opened(folder: RunFolder, manifest: dict[str, Any], ids: Sequence[str]) -> str | None:
-    """Open the folder on rank 0 and set damaged lines aside; return what is wrong, or None."""
-    try:
-        folder.open(manifest)
-        folder.lock()
-    except H2HTalkError as error:
-        return str(error)
+def _open_on_every_disk(folder: RunFolder, manifest: dict[str, Any], ids: Sequence[str], group: Group) -> bool:
+    """Open the folder on rank 0 and on one rank of each node that has its own; return whether this rank did."""
+    if group.first:
+        _open(folder, manifest, ids)
+    mark = group.gather(folder.mark() if group.first else "")[0]
+    own = group.local_rank == 0 and not folder.sees(mark)
+    if own:
+        _open(folder, manifest, ids)
+    group.gather(None)  # nobody writes before every folder is open
+    if group.first:
+        folder.unmark()
+    return group.first or own
+
+
+def _open(folder: RunFolder, manifest: dict[str, Any], ids: Sequence[str]) -> None:
+    folder.open(manifest)
+    folder.lock()
     for note in folder.answers(ids)[1]:
         print(f"set aside and made again: {note}", file=sys.stderr)
     folder.set_damage_aside(ids)
-    return None
 
 
 def _work(
-    folder: RunFolder, engine: Engine, plan: Sequence[Batch], prompts: Sequence[Prompt], seed: int, group: Group
+    folder: RunFolder,
+    engine: Engine,
+    plan: Sequence[Batch],
+    prompts: Sequence[Prompt],
+    seed: int,
+    group: Group,
+    split: str,
 ) -> None:
     by_id = {prompt.id: prompt for prompt in prompts}
-    done = set().union(*group.gather(set(folder.answers(by_id)[0])))
+    done = set().union(*group.gather(set(folder.answers(by_id)[0]) if group.local_rank == 0 else set()))
     # A batch that is only partly on disk is answered whole again: its answers depend on who shares it.
     pending = [batch for batch in plan if not done.issuperset(batch.ids)]
     ready = len(by_id) - sum(len(batch.ids) for batch in pending)
     shard = folder.shard(group.rank)
     with Progress("answers", len(by_id), ready, shown=group.first) as progress:
         counted = ready
-        for batch in take(pending, group.store, "h2htalk/batch"):
+        dealt = pending[group.rank :: group.world_size]
+        for batch in dealt if split == "static" else take(pending, group.store, "h2htalk/batch"):
             asked = [by_id[identity] for identity in batch.ids]
             answers = engine.answer(asked, batch.seed(seed))
             shard.append([_line(prompt, answer) for prompt, answer in zip(asked, answers, strict=True)])
-            counted = ready + group.store.add("h2htalk/answers", len(asked)) if group.store else counted + len(asked)
+            counted = ready + group.add("h2htalk/answers", len(asked)) if group.store else counted + len(asked)
             progress.update(counted)
     shard.close()
 
@@ -202,12 +218,23 @@ def _line(prompt: Prompt, answer: Answer) -> dict[str, Any]:
 
 def _finish(folder: RunFolder, order: Sequence[str], group: Group) -> Path:
     group.gather(None)  # every rank's last batch is on disk
-    missing = len(folder.merge(order)) if group.first else 0
-    if group.gather(missing)[0]:
+    missing = group.gather(folder.merge(order) if group.first else None)[0]
+    if missing:
+        missing = _bring(missing, folder, order, group)
+    if missing:
         raise H2HTalkError(
-            f"{missing} answers lie on other nodes' disks; bring their shards/ together in one folder, "
-            "then run: h2htalk merge RUN"
-            if group.first
-            else "answers lie on several nodes' disks"
+            f"{len(missing)} answers are gone from {folder.path}, where this job had written them; "
+            "the same command makes them again"
         )
     return folder.predictions_file
+
+
+def _bring(wanted: Sequence[str], folder: RunFolder, order: Sequence[str], group: Group) -> list[str]:
+    """Bring answers from the other nodes' disks to rank 0's folder; return the ids that none of them has."""
+    found = folder.answers(wanted)[0] if group.local_rank == 0 and not group.first else {}
+    parts = group.gather(found)
+    if group.first:
+        shard = folder.shard(group.rank)
+        shard.append([answer for part in parts for answer in part.values()])
+        shard.close()
+    return group.gather(folder.merge(order) if group.first else None)[0]

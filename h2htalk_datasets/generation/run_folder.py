@@ -13,9 +13,12 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
@@ -49,14 +52,12 @@ class RunFolder:
         """
         file = self.path / "run.json"
         if file.exists():
-            self._refuse_changes(self.manifest(), manifest)
+            self.refuse_changes(manifest)
             return
         self.refuse_foreign()
-        try:
+        with _writing(self.path):
             (self.path / "shards").mkdir(parents=True, exist_ok=True)
             write_atomically(file, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise H2HTalkError(f"can't write the run folder {self.path}: {error.strerror}") from None
 
     def refuse_foreign(self) -> None:
         """Refuse a path that holds something else; so cheap that it comes before a model is loaded.
@@ -85,6 +86,25 @@ class RunFolder:
             raise H2HTalkError(
                 f"{self.path / 'run.json'} is not readable as JSON; restore it or start a new run"
             ) from None
+
+    def refuse_changes(self, manifest: Mapping[str, Any]) -> None:
+        """Refuse a manifest that differs from this folder's.
+
+        Raises:
+            H2HTalkError: it does; each key is named.
+
+        """
+        before, now = dict(_flat(self.manifest())), dict(_flat(json.loads(json.dumps(manifest))))
+        changed = [
+            f"{key}: {before.get(key, _MISSING)} -> {now.get(key, _MISSING)}"
+            for key in sorted(before.keys() | now.keys())
+            if before.get(key, _MISSING) != now.get(key, _MISSING)
+        ]
+        if changed:
+            raise H2HTalkError(
+                f"{self.path} holds another run; name another --out, or go back to its settings. "
+                f"Different: {'; '.join(changed)}"
+            )
 
     def answers(self, known: Iterable[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
         """Read all shards.
@@ -119,14 +139,33 @@ class RunFolder:
 
         """
         self._lock = FileLock(self.path / ".lock")
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise H2HTalkError(f"another job is at work in {self.path}; wait for it, or name another --out") from None
+        with _writing(self.path):
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout:
+                raise H2HTalkError(
+                    f"another job is at work in {self.path}; wait for it, or name another --out"
+                ) from None
 
     def unlock(self) -> None:
         """Let other jobs in."""
         self._lock.release()
+
+    def mark(self) -> str:
+        """Leave a mark of a new name, by which another node sees whether it has this folder or one of its own."""
+        name = f".{uuid4().hex}.mark"
+        with _writing(self.path):
+            (self.path / name).touch()
+        return name
+
+    def sees(self, mark: str) -> bool:
+        """Whether the mark was left in this folder."""
+        return (self.path / mark).exists()
+
+    def unmark(self) -> None:
+        """Remove the mark, and any that a killed job has left."""
+        for mark in self.path.glob(".*.mark"):
+            mark.unlink(missing_ok=True)
 
     def set_damage_aside(self, known: Iterable[str]) -> None:
         """Move unreadable lines out of the shards into ``set_aside.jsonl``; for one process, before a run starts."""
@@ -135,36 +174,49 @@ class RunFolder:
             lines = [line for line in shard.read_bytes().split(b"\n") if line.strip()]
             bad = [line for line in lines if _read_line(line, ids) is None]
             if bad:
-                with (self.path / "set_aside.jsonl").open("ab") as aside:
-                    aside.writelines(line + b"\n" for line in bad)
                 good = [line + b"\n" for line in lines if line not in bad]
-                write_atomically(shard, b"".join(good))
+                with _writing(self.path):
+                    with (self.path / "set_aside.jsonl").open("ab") as aside:
+                        aside.writelines(line + b"\n" for line in bad)
+                    write_atomically(shard, b"".join(good))
 
     def shard(self, rank: int) -> "Shard":
         """A new shard for this process; nobody else ever writes to it."""
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{socket.gethostname()}-{os.getpid()}-rank{rank}.jsonl"
         return Shard(self.path / "shards" / name)
 
+    def take_in(self, other: "RunFolder") -> int:
+        """Copy another folder's shards of the same run into this one; taking them in again changes nothing.
+
+        Args:
+            other: for instance of another node's disk.
+
+        Returns:
+            How many shards were copied.
+
+        Raises:
+            H2HTalkError: the other folder holds another run, or this one can't be written.
+
+        """
+        other.refuse_changes(self.manifest())
+        copied = 0
+        for shard in sorted((other.path / "shards").glob("*.jsonl")):
+            own = self.path / "shards" / shard.name
+            # Shards only grow, so of two with one name the longer has all.
+            if not own.exists() or own.stat().st_size < shard.stat().st_size:
+                with _writing(own):
+                    write_atomically(own, shard.read_bytes())
+                copied += 1
+        return copied
+
     def merge(self, order: Sequence[str]) -> list[str]:
         """Write ``predictions.jsonl`` in the given order if every answer is there; return the ids still missing."""
         found, _ = self.answers(order)
         missing = [identity for identity in order if identity not in found]
         if not missing:
-            write_atomically(self.predictions_file, "".join(_line(found[identity]) for identity in order))
+            with _writing(self.path):
+                write_atomically(self.predictions_file, "".join(_line(found[identity]) for identity in order))
         return missing
-
-    def _refuse_changes(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        before, now = dict(_flat(old)), dict(_flat(json.loads(json.dumps(new))))
-        changed = [
-            f"{key}: {before.get(key, _MISSING)} -> {now.get(key, _MISSING)}"
-            for key in sorted(before.keys() | now.keys())
-            if before.get(key, _MISSING) != now.get(key, _MISSING)
-        ]
-        if changed:
-            raise H2HTalkError(
-                f"{self.path} holds another run; name another --out, or go back to its settings. "
-                f"Different: {'; '.join(changed)}"
-            )
 
 
 class Shard:
@@ -172,15 +224,26 @@ class Shard:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._handle: TextIO | None = None
+        self._handle: FileIO | None = None
 
     def append(self, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Write a batch's answers and flush them to the disk."""
-        if self._handle is None:
-            self._handle = self._file.open("a", encoding="utf-8")
-        self._handle.write("".join(_line(answer) for answer in answers))
-        self._handle.flush()
-        os.fsync(self._handle.fileno())
+        """Write a batch's answers and flush them to the disk.
+
+        Raises:
+            H2HTalkError: the disk is full or gone; no part of the batch is left in the file.
+
+        """
+        batch = "".join(_line(answer) for answer in answers).encode()
+        with _writing(self._file):
+            if self._handle is None:
+                self._handle = self._file.open("ab", buffering=0)
+            before = self._handle.tell()
+            try:
+                _write_whole(self._handle, batch)
+            except OSError:
+                self._handle.truncate(before)
+                raise
+            self._file.stat()  # the file may be open still, but deleted: then it is written to nowhere
 
     def close(self) -> None:
         """Close the file, if it was ever opened."""
@@ -191,11 +254,31 @@ class Shard:
 def write_atomically(file: Path, content: str | bytes) -> None:
     """Write a file so that readers see the old one or the new one, never a part."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    with part.open("wb") as handle:
-        handle.write(content.encode() if isinstance(content, str) else content)
-        handle.flush()
-        os.fsync(handle.fileno())
-    part.replace(file)
+    try:
+        with part.open("wb", buffering=0) as handle:
+            _write_whole(handle, content.encode() if isinstance(content, str) else content)
+        part.replace(file)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _write_whole(handle: FileIO, content: bytes) -> None:
+    """Write all of it to the disk; one call to the system may write a part, as when the disk is nearly full."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[handle.write(rest) :]
+    os.fsync(handle.fileno())
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn a full disk, a lost folder and the like into a line for people."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise H2HTalkError(f"can't write {path}: {reason}; the same command goes on once that is mended") from None
 
 
 def _line(answer: Mapping[str, Any]) -> str:

@@ -2,8 +2,13 @@
 
 __all__ = ["Group", "take"]
 
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.failure import GOES_ON
 
 Item = TypeVar("Item")
 
@@ -13,6 +18,7 @@ class Group:
 
     Attributes:
         rank: of this process, from 0.
+        local_rank: of this process on its node, from 0.
         world_size: number of ranks.
 
     """
@@ -23,9 +29,10 @@ class Group:
 
         self._state = PartialState(cpu=not torch.cuda.is_available())
         self.rank: int = self._state.process_index
+        self.local_rank: int = max(0, self._state.local_process_index)
         self.world_size: int = self._state.num_processes
         self.device = self._state.device
-        self._runs = 0
+        self._meetings = 0
 
     @property
     def first(self) -> bool:
@@ -42,14 +49,30 @@ class Group:
         return _get_default_store()
 
     def gather(self, value: Any) -> list[Any]:
-        """Every rank's value, in the order of ranks."""
+        """Every rank's value, in the order of ranks; waits for the slowest as long as it takes."""
         if self.world_size == 1:
             return [value]
         import torch.distributed
 
-        values: list[Any] = [None] * self.world_size
-        torch.distributed.all_gather_object(values, value)
+        with _others_needed():
+            self._meet()
+            values: list[Any] = [None] * self.world_size
+            torch.distributed.all_gather_object(values, value)
         return values
+
+    def add(self, key: str, count: int) -> int:
+        """Add to a counter that all ranks share, and return its new value."""
+        with _others_needed():
+            return self.store.add(key, count)
+
+    def _meet(self) -> None:
+        """Wait for all ranks without the limit of minutes that a collective has; one may hold a batch of hours."""
+        self._meetings += 1
+        key = f"h2htalk/meeting/{self._meetings}"
+        here = self.store.add(key, 1)
+        while here < self.world_size:
+            time.sleep(0.02)
+            here = self.store.add(key, 0)
 
     def close(self) -> None:
         """Leave the process group, so that the job ends without a warning."""
@@ -68,5 +91,18 @@ def take(items: Sequence[Item], store: Any, key: str) -> Iterator[Item]:
     if store is None:
         yield from items
         return
-    while (index := store.add(key, 1) - 1) < len(items):
+    while True:
+        with _others_needed():
+            index = store.add(key, 1) - 1
+        if index >= len(items):
+            return
         yield items[index]
+
+
+@contextmanager
+def _others_needed() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:  # whatever the store or a collective raises
+        reason = " ".join(str(error).split())[:200]
+        raise H2HTalkError(f"lost another process of the job ({reason}); {GOES_ON}") from error
