@@ -3,7 +3,7 @@
 __all__ = ["app", "main"]
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -40,41 +40,13 @@ def prepare() -> None:
 
 
 @app.command()
-def run(
-    model: command.ModelOption,
-    out: command.OutOption,
-    tasks: command.TasksOption = "all",
-    limit: command.LimitOption = None,
-    embedder: EmbedderOption = "BAAI/bge-m3",
-    sap: command.SapOption = "all",
-    batch_size: command.BatchOption = 8,
-    temperature: command.TemperatureOption = 0.0,
-    top_p: command.TopPOption = 1.0,
-    seed: command.SeedOption = 0,
-    revision: command.RevisionOption = None,
-    dtype: command.DtypeOption = "auto",
-    fold_system: command.FoldOption = False,
-    trust_remote_code: command.TrustOption = False,
-) -> None:
+@command.with_generation_options
+def run(out: command.OutOption, embedder: EmbedderOption = "BAAI/bge-m3", **options: Any) -> None:
     """Generate, score and report in one go."""
     from h2htalk_metric.semantic import load_embedder
 
     load_embedder(embedder)  # what can't be scored should be known before hours of generation
-    command.generate_command(
-        model,
-        out,
-        tasks,
-        limit,
-        sap,
-        batch_size,
-        temperature,
-        top_p,
-        seed,
-        revision,
-        dtype,
-        fold_system,
-        trust_remote_code,
-    )
+    command.generate_command(out=out, **options)
     score(out, embedder)
 
 

@@ -49,7 +49,7 @@ def scripted(answer: Callable[[dict], str | dict | tuple[int, dict]]) -> Iterato
     def handle(handler: BaseHTTPRequestHandler, server: Server, body: bytes) -> None:
         request = json.loads(body)
         server.asked.append(request)
-        server.headers.append(dict(handler.headers))
+        server.headers.append({name.lower(): value for name, value in handler.headers.items()})
         said = answer(request)
         status, said = said if isinstance(said, tuple) else (200, said)
         send(handler, status, json.dumps(completion(said) if isinstance(said, str) else said).encode())
@@ -168,8 +168,10 @@ def _serving(handle: Callable[[BaseHTTPRequestHandler, Server, bytes], None]) ->
         def log_message(self, *_: object) -> None:
             pass
 
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.daemon_threads = True
+    class Patient(ThreadingHTTPServer):
+        request_queue_size, daemon_threads = 128, True
+
+    httpd = Patient(("127.0.0.1", 0), Handler)
     server = Server(httpd.server_port)
     threading.Thread(target=httpd.serve_forever, daemon=True).start()
     try:

@@ -153,10 +153,10 @@ class _Pulse(threading.Thread):
     @property
     def lost(self) -> str | None:
         """Whom this rank has lost, or None."""
-        if self._left or self._answered is None and not self._broken:
+        if self._left or (self._answered is None and not self._broken):
             return None
         now = time.monotonic()
-        if self._broken or self._answered is not None and now - self._answered > _SILENCE:
+        if self._broken or (self._answered is not None and now - self._answered > _SILENCE):
             return f"lost the job's first node ({os.environ.get('MASTER_ADDR')}): it has ended, or the network is down"
         if self._beats and now - self._heard > _SILENCE:
             return (

@@ -12,7 +12,7 @@ from typing import Any
 from h2htalk_datasets.dataset import load
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.engine import Answer, Engine, Prompt
+from h2htalk_datasets.generation.engine import Answer, Engine, Failure, Prompt
 from h2htalk_datasets.generation.plan import Batch, make_plan
 from h2htalk_datasets.generation.progress import Progress
 from h2htalk_datasets.generation.run_folder import RunFolder
@@ -30,7 +30,7 @@ class Settings:
         tasks: ``all``, or names joined by commas.
         limit: records per task, drawn evenly over the config; None for all.
         sap: ``all``, ``none``, or principles joined by commas.
-        batch_size: prompts a batch.
+        batch_size: prompts a batch; None for what memory holds, found at the run's first start.
         temperature: 0 for greedy.
         top_p: nucleus of sampling, 0..1.
         seed: of sampling.
@@ -38,6 +38,13 @@ class Settings:
         dtype: of the weights; ``auto`` is float32 on a CPU.
         fold_system: for models without a system role.
         trust_remote_code: run code from the model's repository.
+        thinking_tokens: room for thoughts, beside the room for the answer.
+        attention: attention implementation; None is the model's own choice.
+        adapter: LoRA adapter on top of the model.
+        devices_per_replica: GPUs that one rank spreads its model over.
+        base_url: of an OpenAI-compatible server that has the model; None to load it here.
+        in_flight: requests to the server at once.
+        timeout: seconds that one request may take.
 
     """
 
@@ -45,7 +52,7 @@ class Settings:
     tasks: str = "all"
     limit: int | None = None
     sap: str = "all"
-    batch_size: int = 8
+    batch_size: int | None = None
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
@@ -53,6 +60,13 @@ class Settings:
     dtype: str = "auto"
     fold_system: bool = False
     trust_remote_code: bool = False
+    thinking_tokens: int = 0
+    attention: str | None = None
+    adapter: str | None = None
+    devices_per_replica: int = 1
+    base_url: str | None = None
+    in_flight: int = 16
+    timeout: float = 120.0
 
 
 def generate(settings: Settings, out: str | Path, group: Group | None = None, split: str = "queue") -> Path:
@@ -71,22 +85,24 @@ def generate(settings: Settings, out: str | Path, group: Group | None = None, sp
         The folder's ``predictions.jsonl``.
 
     Raises:
-        H2HTalkError: settings are wrong, or the folder holds something else.
+        H2HTalkError: settings are wrong, the folder holds something else, or some prompts got no answer.
 
     """
     rows = chosen_rows(settings.tasks, settings.limit)
-    prompts = [prompt_of(row, _principles(settings.sap)) for row in rows]
+    prompts = [prompt_of(row, _principles(settings.sap), settings.thinking_tokens) for row in rows]
     folder = RunFolder(out)
     folder.refuse_foreign()
     group = group or Group()
     engine = _engine(settings, group)
     lengths = engine.prepare(prompts)
-    plan = make_plan(prompts, lengths, settings.batch_size)
-    manifest = _manifest(settings, rows, prompts, engine)
+    size = settings.batch_size or _found_batch_size(folder, engine, group)
+    plan = make_plan(prompts, lengths, size)
+    manifest = _manifest(settings, size, rows, prompts, engine)
     ids = [row["id"] for row in rows]
     opener = _open_on_every_disk(folder, manifest, ids, group)
     try:
-        _work(folder, engine, plan, prompts, settings.seed, group, split)
+        failures = _work(folder, engine, plan, prompts, settings.seed, group, split)
+        _refuse_failures(failures, folder, group)
         return _finish(folder, ids, group)
     finally:
         if opener:
@@ -111,13 +127,20 @@ def _principles(sap: str) -> bool | set[str]:
     return {name.strip() for name in sap.split(",") if name.strip()}
 
 
-def prompt_of(row: Mapping[str, Any], sap: bool | set[str]) -> Prompt:
+def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int = 0) -> Prompt:
     """A record as it is asked; its group is the relationship, whose prompts begin alike."""
-    room = TASKS[row["task"]].max_new_tokens
+    room = TASKS[row["task"]].max_new_tokens + thinking_tokens
     return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), room)
 
 
 def _engine(settings: Settings, group: Group) -> Engine:
+    if settings.base_url is not None:
+        from h2htalk_datasets.chat_api import ChatAPI
+        from h2htalk_datasets.generation.openai_engine import OpenAIEngine
+
+        api = ChatAPI(settings.model, settings.base_url, timeout=settings.timeout)
+        sampling = {"temperature": settings.temperature, "top_p": settings.top_p}
+        return OpenAIEngine(api, **sampling, in_flight=settings.in_flight)
     from h2htalk_datasets.generation.models import load_model
     from h2htalk_datasets.generation.transformers_engine import TransformersEngine
 
@@ -126,6 +149,9 @@ def _engine(settings: Settings, group: Group) -> Engine:
         revision=settings.revision,
         dtype=settings.dtype,
         device=group.device,
+        attention=settings.attention,
+        adapter=settings.adapter,
+        devices_per_replica=settings.devices_per_replica,
         trust_remote_code=settings.trust_remote_code,
     )
     return TransformersEngine(
@@ -133,10 +159,17 @@ def _engine(settings: Settings, group: Group) -> Engine:
     )
 
 
+def _found_batch_size(folder: RunFolder, engine: Engine, group: Group) -> int:
+    """The batch size that the run began with, or what memory holds on the smallest rank."""
+    begun = folder.manifest()["generation"]["batch_size"] if folder.begun else None
+    return group.gather(begun)[0] or min(group.gather(engine.batch_that_fits()))
+
+
 def _manifest(
-    settings: Settings, rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt], engine: Engine
+    settings: Settings, batch_size: int, rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt], engine: Engine
 ) -> dict[str, Any]:
-    generation = {key: asdict(settings)[key] for key in ("batch_size", "temperature", "top_p", "seed")}
+    sampling = {key: asdict(settings)[key] for key in ("temperature", "top_p", "seed", "thinking_tokens")}
+    rooms = {prompt.task: prompt.max_new_tokens for prompt in prompts}
     kept = _principles(settings.sap)
     return {
         "format": 1,
@@ -151,7 +184,7 @@ def _manifest(
             "hash": fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts),
         },
         "model": engine.identity(),
-        "generation": {**generation, "max_new_tokens": {p.task: p.max_new_tokens for p in prompts}},
+        "generation": {"batch_size": batch_size, **sampling, "max_new_tokens": rooms},
         "software": {name: version(name) for name in ("h2htalk", "torch", "transformers")},
     }
 
@@ -186,26 +219,41 @@ def _work(
     seed: int,
     group: Group,
     split: str,
-) -> None:
+) -> list[dict[str, str]]:
+    """Answer what is not on disk yet; return the prompts that got no answer on this rank, with the reason."""
     by_id = {prompt.id: prompt for prompt in prompts}
     done = set().union(*group.gather(set(folder.answers(by_id)[0]) if group.local_rank == 0 else set()))
     # A batch that is only partly on disk is answered whole again: its answers depend on who shares it.
     pending = [batch for batch in plan if not done.issuperset(batch.ids)]
     ready = len(by_id) - sum(len(batch.ids) for batch in pending)
-    shard = folder.shard(group.rank)
+    dealt = pending[group.rank :: group.world_size]
+    mine = iter(dealt) if split == "static" else take(pending, group.store, "h2htalk/batch")
+    shard, counted = folder.shard(group.rank), ready
+    failures: list[dict[str, str]] = []
     with Progress("answers", len(by_id), ready, shown=group.first) as progress:
-        counted = ready
-        dealt = pending[group.rank :: group.world_size]
-        for batch in dealt if split == "static" else take(pending, group.store, "h2htalk/batch"):
-            asked = [by_id[identity] for identity in batch.ids]
-            answers = engine.answer(asked, batch.seed(seed))
-            shard.append([_line(prompt, answer) for prompt, answer in zip(asked, answers, strict=True)])
-            counted = ready + group.add("h2htalk/answers", len(asked)) if group.store else counted + len(asked)
+        for asked, answers in engine.stream(batch.asked(by_id, seed) for batch in mine):
+            pairs = list(zip(asked.prompts, answers, strict=True))
+            shard.append([_line(prompt, answer) for prompt, answer in pairs if isinstance(answer, Answer)])
+            failures += [{"id": p.id, "reason": a.reason} for p, a in pairs if isinstance(a, Failure)]
+            counted = ready + group.add("h2htalk/answers", len(pairs)) if group.store else counted + len(pairs)
             progress.update(counted)
     shard.close()
+    return failures
+
+
+def _refuse_failures(mine: list[dict[str, str]], folder: RunFolder, group: Group) -> None:
+    failures = [failure for part in group.gather(mine) for failure in part]
+    if group.first:
+        folder.note_failures(failures)
+    if failures:
+        raise H2HTalkError(
+            f"{len(failures)} prompts got no answer, all others are on disk; the same command asks them again. "
+            f"{folder.path / 'failures.jsonl'} has the reasons, the first: {failures[0]['reason']}"
+        )
 
 
 def _line(prompt: Prompt, answer: Answer) -> dict[str, Any]:
+    thoughts = {"reasoning": answer.reasoning} if answer.reasoning is not None else {}
     return {
         "id": prompt.id,
         "prediction": answer.text,
@@ -213,6 +261,7 @@ def _line(prompt: Prompt, answer: Answer) -> dict[str, Any]:
         "finish_reason": answer.finish_reason,
         "prompt_tokens": answer.prompt_tokens,
         "new_tokens": answer.new_tokens,
+        **thoughts,
     }
 
 

@@ -4,7 +4,8 @@ __all__ = ["answer_all"]
 
 from collections.abc import Sequence
 
-from h2htalk_datasets.generation.engine import Answer, Engine, Prompt
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.engine import Answer, Engine, Failure, Prompt
 from h2htalk_datasets.generation.plan import make_plan
 from h2htalk_datasets.generation.work_queue import Group, take
 
@@ -22,14 +23,20 @@ def answer_all(
         group: the ranks.
         key: names the queue; the same on every rank, new for every call.
 
+    Raises:
+        H2HTalkError: a prompt got no answer.
+
     """
     plan = make_plan(prompts, engine.prepare(prompts), batch_size)
     by_id = {prompt.id: prompt for prompt in prompts}
-    mine: dict[str, Answer] = {}
-    for batch in take(plan, group.store, key):
-        answers = engine.answer([by_id[identity] for identity in batch.ids], batch.seed(seed))
-        mine.update(zip(batch.ids, answers, strict=True))
-    found: dict[str, Answer] = {}
+    batches = (batch.asked(by_id, seed) for batch in take(plan, group.store, key))
+    mine: dict[str, Answer | Failure] = {}
+    for asked, answers in engine.stream(batches):
+        mine.update(zip([prompt.id for prompt in asked.prompts], answers, strict=True))
+    found: dict[str, Answer | Failure] = {}
     for part in group.gather(mine):
         found.update(part)
-    return [found[prompt.id] for prompt in prompts]
+    failed = next((answer.reason for answer in found.values() if isinstance(answer, Failure)), None)
+    if failed is not None:
+        raise H2HTalkError(f"a prompt got no answer: {failed}")
+    return [answer for prompt in prompts if isinstance(answer := found[prompt.id], Answer)]

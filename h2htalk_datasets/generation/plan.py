@@ -8,12 +8,12 @@ the ranks' ends.
 
 __all__ = ["Batch", "make_plan"]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 
-from h2htalk_datasets.generation.engine import Prompt
+from h2htalk_datasets.generation.engine import Asked, Prompt
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,10 @@ class Batch:
         """A 63-bit seed from the run's seed and the batch's content, never from a rank."""
         content = f"{run_seed}:{','.join(self.ids)}".encode()
         return int.from_bytes(sha256(content).digest()[:8], "big") >> 1
+
+    def asked(self, prompts: Mapping[str, Prompt], run_seed: int) -> Asked:
+        """The batch as an engine gets it, from the run's prompts by id."""
+        return Asked(tuple(prompts[identity] for identity in self.ids), self.seed(run_seed))
 
 
 def make_plan(prompts: Sequence[Prompt], lengths: Sequence[int], batch_size: int) -> list[Batch]:

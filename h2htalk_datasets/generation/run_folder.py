@@ -3,6 +3,7 @@
 run.json            what the run is; resuming with anything changed is refused
 shards/*.jsonl      a line per answer, flushed to disk per batch, one file per process
 set_aside.jsonl     lines that could not be read, kept for people
+failures.jsonl      prompts that got no answer in the last attempt, with the reason
 .lock               held while a job is at work, so that two never share the folder
 predictions.jsonl   all answers in the records' order, written atomically when complete
 """
@@ -43,6 +44,11 @@ class RunFolder:
         """The merged answers; exists once the run is complete."""
         return self.path / "predictions.jsonl"
 
+    @property
+    def begun(self) -> bool:
+        """Whether a run has left its manifest here."""
+        return (self.path / "run.json").exists()
+
     def open(self, manifest: Mapping[str, Any]) -> None:
         """Create the folder with this manifest, or check that an existing one has the same.
 
@@ -51,7 +57,7 @@ class RunFolder:
 
         """
         file = self.path / "run.json"
-        if file.exists():
+        if self.begun:
             self.refuse_changes(manifest)
             return
         self.refuse_foreign()
@@ -66,7 +72,7 @@ class RunFolder:
             H2HTalkError: the path is a file, or a folder with other things in it.
 
         """
-        if (self.path / "run.json").exists() or not self.path.exists():
+        if self.begun or not self.path.exists():
             return
         if not self.path.is_dir() or any(self.path.iterdir()):
             raise H2HTalkError(f"{self.path} exists and is no run folder (it has no run.json); name another --out")
@@ -185,6 +191,15 @@ class RunFolder:
         name = f"{time.strftime('%Y%m%d-%H%M%S')}-{socket.gethostname()}-{os.getpid()}-rank{rank}.jsonl"
         return Shard(self.path / "shards" / name)
 
+    def note_failures(self, failures: Sequence[Mapping[str, Any]]) -> None:
+        """Write ``failures.jsonl``, a line per prompt that got no answer in the last attempt; none, no file."""
+        file = self.path / "failures.jsonl"
+        with _writing(self.path):
+            if failures:
+                write_atomically(file, "".join(map(_line, failures)))
+            else:
+                file.unlink(missing_ok=True)
+
     def take_in(self, other: "RunFolder") -> int:
         """Copy another folder's shards of the same run into this one; taking them in again changes nothing.
 
@@ -233,6 +248,8 @@ class Shard:
             H2HTalkError: the disk is full or gone; no part of the batch is left in the file.
 
         """
+        if not answers:
+            return
         batch = "".join(_line(answer) for answer in answers).encode()
         with _writing(self._file):
             if self._handle is None:

@@ -1,23 +1,26 @@
-"""The Transformers engine: batches of one relationship, whose shared prefix is computed once and kept."""
+"""The Transformers engine: batches over a shared prefix that is computed once and kept."""
 
 __all__ = ["TransformersEngine"]
 
-import copy
 import logging
-from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
-from transformers import DynamicCache, GenerationConfig, StoppingCriteria
-from transformers.cache_utils import DynamicLayer
+from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+from transformers import GenerationConfig, StoppingCriteria
 
-from h2htalk_datasets.generation.engine import Answer, Prompt
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.engine import Answer, Asked, Prompt
 from h2htalk_datasets.generation.models import Loaded
+from h2htalk_datasets.generation.prefix_cache import PrefixCache, can_share, common_prefix
+from h2htalk_datasets.generation.reasoning import cut_reasoning
 from h2htalk_datasets.prompts import for_template
 
 _LOG = logging.getLogger(__name__)
 _PREFIX_BYTES = 2 * 2**30  # memory that kept prefixes may take
+_CPU_BATCH, _MOST = 8, 64  # a CPU gains little from more; beyond the most, ranks end unevenly
 
 
 class _RoomEnds(StoppingCriteria):
@@ -38,7 +41,8 @@ class TransformersEngine:
         temperature: 0 for greedy decoding.
         top_p: nucleus of sampling, 0..1; used where temperature is above 0.
         fold_system: put the system text into the first user turn where the template has no system role.
-        reuse_prefix: compute what a relationship's prompts share once; off only to compare.
+        reuse_prefix: compute what prompts share once; off only to compare.
+        prefix_bytes: memory that kept prefixes may take.
 
     """
 
@@ -50,6 +54,7 @@ class TransformersEngine:
         top_p: float = 1.0,
         fold_system: bool = False,
         reuse_prefix: bool = True,
+        prefix_bytes: int = _PREFIX_BYTES,
     ) -> None:
         self._model, self._tokenizer, self._loaded = loaded.model, loaded.tokenizer, loaded
         self._fold = fold_system
@@ -58,18 +63,22 @@ class TransformersEngine:
         self._pad = self._tokenizer.pad_token_id if self._tokenizer.pad_token_id is not None else self._stops[0]
         # A checkpoint's own sampling defaults and penalties must not leak into a benchmark's answers.
         self._model.generation_config = GenerationConfig(eos_token_id=self._stops, pad_token_id=self._pad)
-        self._reuse = reuse_prefix and self._cache_is_plain()
-        self._prefixes: OrderedDict[str, DynamicCache] = OrderedDict()
+        shares = reuse_prefix and can_share(self._model)
+        if reuse_prefix and not shares:
+            _LOG.warning("this architecture's cache can't be shared between prompts; generating without prefix reuse")
+        self._prefixes = PrefixCache(self._model, prefix_bytes) if shares else None
         self._tokens: dict[str, list[int]] = {}
-        self._shared: dict[str, int] = {}
+        self._shared: dict[str, tuple[int, int]] = {}
+        self._most_rows: int | None = None  # what memory was found to hold
 
     def identity(self) -> dict[str, Any]:
-        """Name, revision, dtype, attention and chat template of the model."""
+        """Name, revision, dtype, attention, adapter and device of the model."""
         config = self._model.config
         return {
             "engine": "transformers",
             "name": self._loaded.name,
             "revision": self._loaded.revision,
+            "adapter": self._loaded.adapter,
             "dtype": str(self._model.dtype).removeprefix("torch."),
             "attention": getattr(config, "_attn_implementation", None),
             "device": self._model.device.type,
@@ -77,35 +86,83 @@ class TransformersEngine:
         }
 
     def prepare(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Tokenize all prompts, and find how many first tokens each group shares; lengths in tokens.
+        """Tokenize all prompts, and find how many first tokens each group, and all of them, share; lengths in tokens.
 
         Raises:
             H2HTalkError: the chat template has no system role (and folding was not asked), or there is none.
 
         """
-        groups: dict[str, list[str]] = defaultdict(list)
+        groups: dict[str, list[list[int]]] = defaultdict(list)
         for prompt in prompts:
             messages = for_template(prompt.messages, self._tokenizer, self._fold)
             text = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
             self._tokens[prompt.id] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-            groups[prompt.group].append(prompt.id)
-        for group, ids in groups.items():
-            self._shared[group] = _common_prefix([self._tokens[i] for i in ids]) if len(ids) > 1 else 0
+            groups[prompt.group].append(self._tokens[prompt.id])
+        everyone = common_prefix([self._tokens[prompt.id] for prompt in prompts]) if len(prompts) > 1 else 0
+        for group, rows in groups.items():
+            self._shared[group] = (everyone, common_prefix(rows) if len(rows) > 1 else 0)
+        self._longest = max(len(self._tokens[prompt.id]) + prompt.max_new_tokens for prompt in prompts)
         return [len(self._tokens[prompt.id]) for prompt in prompts]
 
+    def batch_that_fits(self) -> int:
+        """The largest power of two whose keys and values leave half of the free memory; on a CPU one that feeds it."""
+        if self._model.device.type == "cpu":
+            return _CPU_BATCH
+        devices = {
+            torch.device(place) for place in getattr(self._model, "hf_device_map", {"": self._model.device}).values()
+        }
+        free = sum(torch.cuda.mem_get_info(device)[0] for device in devices)
+        return _power_of_two(free / 2 / (self._longest * self._bytes_per_token()))
+
     @torch.inference_mode()
+    def _bytes_per_token(self) -> int:
+        ids = torch.full((1, 8), self._stops[0], device=self._model.device)
+        cache = self._model(ids, use_cache=True).past_key_values
+        tensors = [value for layer in cache.layers for value in vars(layer).values() if isinstance(value, torch.Tensor)]
+        return sum(tensor.nbytes for tensor in tensors) // ids.shape[1]
+
+    def stream(self, batches: Iterable[Asked]) -> Iterator[tuple[Asked, list[Answer]]]:
+        """Answer batches one after the other."""
+        for asked in batches:
+            yield asked, self.answer(asked.prompts, asked.seed)
+
     def answer(self, prompts: Sequence[Prompt], seed: int) -> list[Answer]:
-        """Answer prompts of one group; the same batch and seed give the same answers at every world size."""
+        """Answer prompts of one group; the same batch and seed give the same answers at every world size.
+
+        A batch that memory doesn't hold is answered in halves, and so are all that come after it.
+
+        Raises:
+            H2HTalkError: memory doesn't hold a single prompt.
+
+        """
+        rows = min(self._most_rows or len(prompts), len(prompts))
+        try:
+            parts = [prompts[start : start + rows] for start in range(0, len(prompts), rows)]
+            return [answer for place, part in enumerate(parts) for answer in self._generate(part, seed + place)]
+        except Exception as error:
+            if not should_reduce_batch_size(error):
+                raise
+            if rows == 1:
+                raise H2HTalkError(
+                    f"out of memory on one prompt ({prompts[0].id}, {len(self._tokens[prompts[0].id])} tokens); "
+                    "spread the model over more devices (--devices-per-replica) or load it in a smaller --dtype"
+                ) from None
+            self._most_rows = rows // 2
+        clear_device_cache(garbage_collection=True)
+        _LOG.warning("out of memory with %d prompts at once; going on with %d", rows, self._most_rows)
+        return self.answer(prompts, seed)
+
+    @torch.inference_mode()
+    def _generate(self, prompts: Sequence[Prompt], seed: int) -> list[Answer]:
         rows = [self._tokens[prompt.id] for prompt in prompts]
-        shared = self._shared[prompts[0].group] if self._reuse else 0
-        ids, mask = self._padded(rows, shared)
+        ids, mask = self._padded(rows)
         start = ids.shape[1]
         rooms = torch.tensor([prompt.max_new_tokens for prompt in prompts], device=ids.device)
         torch.manual_seed(seed)
         output = self._model.generate(
             input_ids=ids,
             attention_mask=mask,
-            past_key_values=self._prefix(prompts[0].group, rows[0][:shared], len(rows)) if shared else None,
+            past_key_values=self._prefix(prompts[0].group, rows, start + int(rooms.max())),
             max_new_tokens=int(rooms.max()),
             stopping_criteria=[_RoomEnds(start, rooms)],
             **self._decoding(),
@@ -120,40 +177,31 @@ class TransformersEngine:
             return {"do_sample": False}
         return {"do_sample": True, **self._sampling}
 
-    def _padded(self, rows: Sequence[list[int]], shared: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids and mask; padding stands after the shared prefix, which so stays aligned in all rows."""
+    def _padded(self, rows: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Ids and mask, padded on the left."""
         width = max(len(row) for row in rows)
-        ids = [row[:shared] + [self._pad] * (width - len(row)) + row[shared:] for row in rows]
-        mask = [[1] * shared + [0] * (width - len(row)) + [1] * (len(row) - shared) for row in rows]
+        ids = [[self._pad] * (width - len(row)) + row for row in rows]
+        mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
         device = self._model.device
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
-    def _prefix(self, group: str, tokens: list[int], rows: int) -> DynamicCache:
-        """Keys and values of a group's shared tokens, repeated for each row; the least recently used are dropped."""
-        if group not in self._prefixes:
-            cache = DynamicCache(config=self._model.config)
-            self._model(torch.tensor([tokens], device=self._model.device), past_key_values=cache, logits_to_keep=1)
-            self._prefixes[group] = cache
-            while len(self._prefixes) > 1 and sum(map(_cache_bytes, self._prefixes.values())) > _PREFIX_BYTES:
-                self._prefixes.popitem(last=False)
-        self._prefixes.move_to_end(group)
-        cache = copy.deepcopy(self._prefixes[group])
-        cache.batch_repeat_interleave(rows)
-        return cache
-
-    def _cache_is_plain(self) -> bool:
-        """Whether every layer keeps all tokens; sliding windows and recurrent states would count the padding."""
-        layers = DynamicCache(config=self._model.config).layers
-        plain = bool(layers) and all(type(layer) is DynamicLayer for layer in layers)
-        if not plain:
-            _LOG.warning("this architecture's cache can't be shared between prompts; generating without prefix reuse")
-        return plain
+    def _prefix(self, group: str, rows: Sequence[list[int]], room: int) -> Any:
+        if self._prefixes is None:
+            return None
+        everyone, relationship = self._shared[group]
+        batch = common_prefix(rows) if len(rows) > 1 else 0
+        return self._prefixes.under(rows, sorted({everyone, relationship, batch}), room)
 
     def _answer(self, prompt: list[int], new: list[int]) -> Answer:
         end = next((place for place, token in enumerate(new) if token in self._stops), None)
         kept = new[:end] if end is not None else new
-        text = self._tokenizer.decode(kept, skip_special_tokens=True).strip()
-        return Answer(text, "length" if end is None else "stop", len(prompt), len(kept))
+        text, reasoning = cut_reasoning(self._tokenizer.decode(kept, skip_special_tokens=True))
+        return Answer(text, "length" if end is None else "stop", len(prompt), len(kept), reasoning)
+
+
+def _power_of_two(rows: float) -> int:
+    """The largest power of two up to `rows`, between 1 and what ranks can share evenly."""
+    return 2 ** max(0, int(min(rows, _MOST)).bit_length() - 1)
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
@@ -163,14 +211,3 @@ def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
     if tokenizer.eos_token_id is not None and tokenizer.eos_token_id not in ids:
         ids.append(tokenizer.eos_token_id)
     return ids
-
-
-def _common_prefix(rows: Sequence[list[int]]) -> int:
-    """How many first tokens all rows share; at least one token is left to each row."""
-    low, high = min(rows), max(rows)
-    shared = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
-    return min(shared, min(len(row) for row in rows) - 1)
-
-
-def _cache_bytes(cache: Any) -> int:
-    return sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)

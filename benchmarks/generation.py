@@ -1,0 +1,128 @@
+"""How fast generation is, against lm-evaluation-harness and against plain `model.generate`, all in one run.
+
+The demo model answers the same corpus prompts three ways, greedily, each task with its own room: lm-eval's
+`HFLM.generate_until` at the best of its batch sizes (found on a part of the prompts), `model.generate` prompt by
+prompt, and our engine with its batch plan. Needs lm-eval beside this package: pip install lm-eval==0.4.13
+
+    OMP_NUM_THREADS=2 python benchmarks/generation.py [--prompts 128]
+"""
+
+import argparse
+import difflib
+from collections import Counter
+
+import torch
+from results import seconds, write
+
+from h2htalk_datasets.generation import Prompt, make_plan
+from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
+from h2htalk_datasets.generation.models import load_model
+from h2htalk_datasets.generation.transformers_engine import TransformersEngine
+
+PEER_SIZES = (1, 2, 4, 8, 16)
+OUR_SIZES = (8, 16)
+TRIED_ON = 24  # prompts on which the peer's best batch size is found
+
+
+def corpus_prompts(count: int) -> list[Prompt]:
+    """The records of whole relationships, all tasks, as a full run has them in its batches."""
+    rows = sorted(chosen_rows(), key=lambda row: row["id"].split("-")[1])
+    return [prompt_of(row, sap=True) for row in rows[:count]]
+
+
+def text_of(loaded, prompt: Prompt) -> str:
+    return loaded.tokenizer.apply_chat_template(list(prompt.messages), tokenize=False, add_generation_prompt=True)
+
+
+def harness(loaded, prompts: list[Prompt], batch_size: int) -> list[str]:
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
+    model = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=batch_size, device="cpu")
+    requests = [
+        Instance(
+            "generate_until",
+            {},
+            (text_of(loaded, prompt), {"until": [], "max_gen_toks": prompt.max_new_tokens, "do_sample": False}),
+            place,
+        )
+        for place, prompt in enumerate(prompts)
+    ]
+    return [text.strip() for text in model.generate_until(requests, disable_tqdm=True)]
+
+
+@torch.inference_mode()
+def plain(loaded, prompts: list[Prompt]) -> list[str]:
+    texts = []
+    for prompt in prompts:
+        ids = loaded.tokenizer(text_of(loaded, prompt), add_special_tokens=False, return_tensors="pt")
+        out = loaded.model.generate(**ids, max_new_tokens=prompt.max_new_tokens, do_sample=False)
+        texts.append(loaded.tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True).strip())
+    return texts
+
+
+def ours(prompts: list[Prompt], batch_size: int) -> list[str]:
+    engine = TransformersEngine(load_model("demo"))
+    by_id, texts = {prompt.id: prompt for prompt in prompts}, {}
+    plan = make_plan(prompts, engine.prepare(prompts), batch_size)
+    for asked, answers in engine.stream(batch.asked(by_id, 0) for batch in plan):
+        texts.update(zip([prompt.id for prompt in asked.prompts], [answer.text for answer in answers], strict=True))
+    return [texts[prompt.id] for prompt in prompts]
+
+
+def same(one: list[str], other: list[str]) -> str:
+    """How many texts are identical, and how far along the others part."""
+    pairs = list(zip(one, other, strict=True))
+    apart = [(a, b) for a, b in pairs if a != b]
+    part = [f"{_shared(a, b)} of {max(len(a), len(b))}" for a, b in apart]
+    found = f"{len(pairs) - len(apart)} of {len(pairs)} identical"
+    return found + (f"; the others part after {', '.join(part)} characters" if part else "")
+
+
+def _shared(a: str, b: str) -> int:
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).find_longest_match(0, len(a), 0, len(b)).size
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--prompts", type=int, default=128)
+    count = options.parse_args().prompts
+    prompts, loaded = corpus_prompts(count), load_model("demo")
+    texts: dict[str, list[str]] = {}
+    harness(loaded, prompts[:2], 1)  # warm
+    tried = {
+        size: seconds(lambda s=size: harness(loaded, prompts[:: max(1, count // TRIED_ON)], s))[0]
+        for size in PEER_SIZES
+    }
+    best = min(tried, key=tried.__getitem__)
+    times = {"lm-eval": seconds(lambda: texts.update(peer=harness(loaded, prompts, best)))[0]}
+    times["plain"] = seconds(lambda: texts.update(plain=plain(loaded, prompts)))[0]
+    for size in OUR_SIZES:
+        times[f"ours {size}"] = seconds(lambda s=size: texts.update({f"ours {s}": ours(prompts, s)}))[0]
+    rows = [
+        f"| {name} | {time:.1f} | {count / time:.3f} | {times['lm-eval'] / time:.2f} | {times['plain'] / time:.2f} |"
+        for name, time in times.items()
+    ]
+    tasks = ", ".join(f"{n} {task}" for task, n in Counter(prompt.task for prompt in prompts).most_common())
+    write(
+        "Generation",
+        f"""
+The demo model (SmolLM2-135M-Instruct, float32) on {count} corpus prompts, the records of whole relationships ({tasks});
+greedy, each task with its own room. lm-eval's best batch size is {best}, found on every {max(1, count // TRIED_ON)}th prompt
+({", ".join(f"{size}: {time:.0f} s" for size, time in tried.items())}). Ours includes loading nothing but tokenizing and planning.
+
+| | seconds | answers a second | times lm-eval | times plain |
+|---|---:|---:|---:|---:|
+{chr(10).join(rows)}
+
+Texts: ours against lm-eval, batch size {OUR_SIZES[-1]}: {same(texts[f"ours {OUR_SIZES[-1]}"], texts["peer"])};
+against plain generation: {same(texts[f"ours {OUR_SIZES[-1]}"], texts["plain"])};
+lm-eval against plain generation: {same(texts["peer"], texts["plain"])}.
+Batch size {OUR_SIZES[0]} against {OUR_SIZES[-1]}: {same(texts[f"ours {OUR_SIZES[0]}"], texts[f"ours {OUR_SIZES[-1]}"])}.
+""",
+        ["torch", "transformers", "lm-eval"],
+    )
+
+
+if __name__ == "__main__":
+    main()

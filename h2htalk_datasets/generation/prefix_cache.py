@@ -1,0 +1,141 @@
+"""Shared prefixes: what prompts begin with is computed once, kept, and laid under each row of a batch.
+
+Prompts begin with the persona of attachment (SAP), then the companion's, then the task's instructions, so prefixes
+nest: all of a run, all of a relationship, all of a batch. Each is computed from the one before it.
+
+The batch looks to the model as it always does, padded on the left. A row shorter than the longest has fewer prefix
+tokens under it and computes the last ones again, in cells that would hold padding otherwise; so masks by position,
+sliding windows too, need no care.
+"""
+
+__all__ = ["PrefixCache", "can_share", "common_prefix"]
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+_WORTH = 16  # tokens that a longer prefix must add to be computed on its own
+
+Layers = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values a layer, each (1, heads, tokens, width)
+
+
+class PrefixCache:
+    """Keys and values of prefixes; the least recently used are dropped.
+
+    Args:
+        model: a causal language model for which :func:`can_share` holds.
+        limit: bytes that kept prefixes may take together; the one in use always stays.
+
+    """
+
+    def __init__(self, model: Any, limit: int) -> None:
+        self._model, self._limit = model, limit
+        self._kept: OrderedDict[tuple[int, ...], Layers] = OrderedDict()
+
+    def under(self, rows: Sequence[list[int]], levels: Sequence[int], room: int) -> Cache | None:
+        """A cache that holds the rows' shared prefix, with room for all that follows; None where nothing is shared.
+
+        Args:
+            rows: token ids of each prompt.
+            levels: lengths of nesting prefixes, ascending; all rows share the longest.
+            room: tokens that the cache will hold in the end, padding included.
+
+        """
+        steps = _worthwhile(levels)
+        if not steps:
+            return None
+        layers = self._prefix(rows[0], steps)
+        width, shared = max(map(len, rows)), steps[-1]
+        starts = [width - len(row) for row in rows]
+        return _Laid([_LaidLayer(keys, values, starts, shared, room) for keys, values in layers])
+
+    def _prefix(self, tokens: list[int], steps: Sequence[int]) -> Layers:
+        key = tuple(tokens[: steps[-1]])
+        if key not in self._kept:
+            before = self._prefix(tokens, steps[:-1]) if len(steps) > 1 else []
+            self._kept[key] = self._computed(tokens[: steps[-1]], before)
+            self._drop(key)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _computed(self, tokens: list[int], before: Layers) -> Layers:
+        # Plain layers in any model: they keep every token, so that a row can be given any part of the prefix.
+        cache: Any = DynamicCache(ddp_cache_data=before or None)
+        done = cache.get_seq_length()
+        ids = torch.tensor([tokens[done:]], device=self._model.device)
+        self._model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        return [(layer.keys, layer.values) for layer in cache.layers]
+
+    def _drop(self, new: tuple[int, ...]) -> None:
+        while len(self._kept) > 1 and sum(map(_bytes, self._kept.values())) > self._limit:
+            oldest = next(key for key in self._kept if key != new)
+            del self._kept[oldest]
+
+
+class _Laid(Cache):
+    def __init__(self, layers: list[Any]) -> None:
+        super().__init__(layers=layers)
+
+
+class _LaidLayer(DynamicLayer):
+    """A layer with its whole room from the start: new tokens are written in place, nothing is copied again."""
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, starts: Sequence[int], shared: int, room: int) -> None:
+        super().__init__()
+        self._all_keys, self._all_values = _lay(keys, starts, shared, room), _lay(values, starts, shared, room)
+        self.dtype, self.device, self.is_initialized = keys.dtype, keys.device, True
+        self._show(shared)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        start = self.get_seq_length()
+        stop = start + key_states.shape[-2]
+        self._all_keys[:, :, start:stop] = key_states
+        self._all_values[:, :, start:stop] = value_states
+        return self._show(stop)
+
+    def _show(self, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        shown = self._all_keys[:, :, :length], self._all_values[:, :, :length]
+        self.keys, self.values = shown
+        return shown
+
+
+def can_share(model: Any) -> bool:
+    """Whether the model's cache is keys and values by position, all that a prefix can be laid under; so not Mamba's."""
+    if getattr(model.config.get_text_config(), "num_kv_shared_layers", 0):
+        return False
+    layers = DynamicCache(config=model.config).layers
+    return bool(layers) and all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
+
+
+def common_prefix(rows: Sequence[list[int]]) -> int:
+    """How many first tokens all rows share; at least one token is left to each row."""
+    low, high = min(rows), max(rows)
+    shared = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    return min(shared, min(len(row) for row in rows) - 1)
+
+
+def _lay(prefix: torch.Tensor, starts: Sequence[int], shared: int, room: int) -> torch.Tensor:
+    laid = prefix.new_empty(len(starts), prefix.shape[1], room, prefix.shape[3])
+    for row, start in zip(laid, starts, strict=True):
+        padding = min(start, shared)
+        row[:, :padding] = 0  # hidden by the mask, but what is hidden must be a number
+        row[:, padding:shared] = prefix[0, :, : shared - padding]
+    return laid
+
+
+def _worthwhile(levels: Sequence[int]) -> list[int]:
+    steps: list[int] = []
+    for level in levels:
+        if level - (steps[-1] if steps else 0) >= _WORTH:
+            steps.append(level)
+    return steps
+
+
+def _bytes(layers: Layers) -> int:
+    return sum(keys.nbytes + values.nbytes for keys, values in layers)

@@ -1,0 +1,230 @@
+"""Prefix reuse gives the tokens that plain generation gives, in every kind of attention it is used for."""
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    MambaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation import Prompt
+from h2htalk_datasets.generation.models import Loaded
+from h2htalk_datasets.generation.prefix_cache import PrefixCache, can_share, common_prefix
+from h2htalk_datasets.generation.transformers_engine import TransformersEngine
+
+SIZES = {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4}
+GQA = {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "initializer_range": 0.3}
+WINDOW = 24  # far shorter than the prompts
+
+CONFIGS = {
+    "llama": lambda n: LlamaConfig(vocab_size=n, **GQA),
+    "qwen2": lambda n: Qwen2Config(vocab_size=n, **{k: v for k, v in GQA.items() if k != "head_dim"}),
+    "qwen2-sliding": lambda n: Qwen2Config(
+        vocab_size=n,
+        use_sliding_window=True,
+        sliding_window=WINDOW,
+        max_window_layers=2,
+        num_key_value_heads=4,
+        **SIZES,
+    ),
+    "qwen3": lambda n: Qwen3Config(vocab_size=n, **GQA),
+    "gemma2": lambda n: Gemma2Config(vocab_size=n, sliding_window=WINDOW, **GQA),
+    "gemma3": lambda n: Gemma3TextConfig(
+        vocab_size=n,
+        sliding_window=WINDOW,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        tie_word_embeddings=False,
+        **GQA,
+    ),
+    "mistral-sliding": lambda n: MistralConfig(vocab_size=n, sliding_window=WINDOW, **GQA),
+    "gpt2": lambda n: GPT2Config(vocab_size=n, n_embd=48, n_layer=3, n_head=4, initializer_range=0.3),
+}
+
+SAP = "Be kind, be plain, be there; say what is so, and let the other choose. " * 3
+PERSONAS = {
+    "ana": "Your name is Ana. You mend clocks in a shop by the river. ",
+    "bo": "You are Bo, who drives night buses. ",
+}
+TASKS = {
+    "DialogueBase": "Answer in one line, as a friend would.",
+    "ItineraryMiddle": "Tell the day in timed lines, in order.",
+}
+TURNS = [
+    "Hello.",
+    "Did you see the rain last night? It came in under the door and soaked the mat.",
+    "I can't sleep again.",
+]
+
+
+def prompts():
+    """Two relationships, two tasks, own parts of different lengths, rooms of their own."""
+    made = []
+    for who, persona in PERSONAS.items():
+        for task, rule in TASKS.items():
+            for number, turn in enumerate(TURNS):
+                messages = ({"role": "system", "content": SAP + persona + rule}, {"role": "user", "content": turn})
+                made.append(Prompt(f"{who}-{task}-{number}", task, who, messages, 9 + number))
+    return made
+
+
+def loaded_from(config, tokenizer):
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    model.generation_config.eos_token_id = None
+    return Loaded(model, tokenizer, "tiny", "0")
+
+
+def plain(loaded, prompt):
+    """The tokens of `model.generate` for one prompt alone: no padding, no cache of ours."""
+    text = loaded.tokenizer.apply_chat_template(list(prompt.messages), tokenize=False, add_generation_prompt=True)
+    ids = loaded.tokenizer(text, add_special_tokens=False, return_tensors="pt")
+    with torch.inference_mode():
+        out = loaded.model.generate(**ids, max_new_tokens=prompt.max_new_tokens, do_sample=False)
+    return loaded.tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_tokens_are_those_of_plain_generation(name, demo):
+    loaded = loaded_from(CONFIGS[name](len(demo.tokenizer)), demo.tokenizer)
+    asked = prompts()
+    engine = TransformersEngine(loaded)
+    expected = {prompt.id: plain(loaded, prompt) for prompt in asked}
+    assert len(set(expected.values())) > len(asked) / 2  # the model tells prompts apart
+    engine.prepare(asked)
+    assert engine._prefixes is not None
+    for who in PERSONAS:
+        mixed = [prompt for prompt in asked if prompt.group == who]
+        for batch in (mixed, mixed[:3], mixed[1:2]):  # two tasks, one task, one prompt
+            assert [a.text for a in engine.answer(batch, 0)] == [expected[p.id] for p in batch]
+
+
+def test_where_nothing_can_be_shared_generation_is_plain_and_says_so_once(demo, caplog):
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
+    loaded = loaded_from(MambaConfig(vocab_size=len(demo.tokenizer), **sizes), demo.tokenizer)
+    assert not can_share(loaded.model)
+    engine, asked = TransformersEngine(loaded), prompts()[:3]
+    engine.prepare(asked)
+    assert [a.text for a in engine.answer(asked[:1], 0)] == [plain(loaded, asked[0])]
+    engine.answer(asked, 0)
+    assert [record.message for record in caplog.records].count(
+        "this architecture's cache can't be shared between prompts; generating without prefix reuse"
+    ) == 1
+
+
+class Counted:
+    """A model that counts the tokens it is given outside of `generate`."""
+
+    def __init__(self, model):
+        self._model, self.device, self.tokens = model, model.device, 0
+
+    def __call__(self, ids, **options):
+        self.tokens += ids.shape[1]
+        return self._model(ids, **options)
+
+
+def test_each_level_is_computed_once_from_the_one_before_it(demo):
+    loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
+    counted = Counted(loaded.model)
+    cache = PrefixCache(counted, limit=10**9)
+    one = [list(range(1, 101)), [*range(1, 99), 7]]
+    other = [[*range(1, 61), 9, *range(300, 340)], [*range(1, 61), 9, *range(300, 330), 5]]
+    with torch.inference_mode():
+        assert cache.under(one, [40, 98], 120).get_seq_length() == 98
+        assert counted.tokens == 98
+        cache.under(one, [40, 98], 120)
+        assert counted.tokens == 98  # kept
+        cache.under(other, [40, 60, 91], 120)
+        assert counted.tokens == 98 + 51  # 40 to 60 to 91; the first 40 are shared
+        assert cache.under(one, [3], 120) is None  # not worth its while
+
+
+def test_the_least_recently_used_are_dropped(demo):
+    loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
+    counted = Counted(loaded.model)
+    one_prefix = 50 * 4 * 2 * 2 * 16 * 4  # tokens, layers, keys and values, heads, width, bytes
+    cache = PrefixCache(counted, limit=2 * one_prefix)
+    rows = [[list(range(start, start + 51))] for start in (1, 100, 200)]
+    with torch.inference_mode():
+        for which, computed in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4)):
+            cache.under(rows[which], [50], 60)
+            assert counted.tokens == 50 * computed
+
+
+def test_common_prefix_leaves_each_row_a_token():
+    assert common_prefix([[1, 2, 3], [1, 2, 3]]) == 2
+    assert common_prefix([[1, 2, 3], [1, 2], [1, 5, 6, 7]]) == 1
+    assert common_prefix([[1], [2]]) == 0
+
+
+def fails_above(engine, rows, error):
+    """Let the engine's `_generate` raise where it is given more than `rows` prompts; return the sizes it was given."""
+    sizes, real = [], engine._generate
+
+    def generate(prompts, seed):
+        sizes.append(len(prompts))
+        if len(prompts) > rows:
+            raise error
+        return real(prompts, seed)
+
+    engine._generate = generate
+    return sizes
+
+
+def test_out_of_memory_halves_the_batch_and_remembers(demo):
+    loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
+    engine, asked = TransformersEngine(loaded), prompts()[:6]
+    engine.prepare(asked)
+    whole = engine.answer(asked, 0)
+    sizes = fails_above(engine, 2, torch.OutOfMemoryError("CUDA out of memory."))
+    assert engine.answer(asked, 0) == whole
+    assert engine.answer(asked, 0) == whole
+    assert sizes == [6, 3] + [1] * 12
+
+
+def test_out_of_memory_on_one_prompt_is_said_plainly(demo):
+    loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
+    engine, asked = TransformersEngine(loaded), prompts()[:2]
+    engine.prepare(asked)
+    fails_above(engine, 0, RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"))
+    with pytest.raises(H2HTalkError, match=r"out of memory on one prompt \(ana-DialogueBase-0, \d+ tokens\)"):
+        engine.answer(asked, 0)
+
+
+def test_other_errors_are_not_taken_for_memory(demo):
+    loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
+    engine, asked = TransformersEngine(loaded), prompts()[:2]
+    engine.prepare(asked)
+    fails_above(engine, 0, RuntimeError("shapes differ"))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        engine.answer(asked, 0)
+
+
+def test_adapters_change_the_answers_and_are_named(demo, tmp_path):
+    from peft import LoraConfig, get_peft_model
+
+    from h2htalk_datasets.generation.models import load_model
+
+    base = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
+    base.model.save_pretrained(tmp_path / "base")
+    demo.tokenizer.save_pretrained(tmp_path / "base")
+    lora = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    get_peft_model(base.model, lora).save_pretrained(tmp_path / "adapter")
+    asked = prompts()[:3]
+    texts = []
+    for adapter in (None, str(tmp_path / "adapter")):
+        loaded = load_model(str(tmp_path / "base"), adapter=adapter)
+        engine = TransformersEngine(loaded)
+        engine.prepare(asked)
+        texts.append([answer.text for answer in engine.answer(asked, 0)])
+    assert texts[0] != texts[1]
+    assert engine.identity()["adapter"].startswith(f"{tmp_path / 'adapter'}@")
+    with pytest.raises(H2HTalkError, match="can't put the adapter 'nobody/nothing' on"):
+        load_model(str(tmp_path / "base"), adapter="nobody/nothing")
