@@ -1,3 +1,104 @@
-"""Starting generation as people do: alone, by torchrun, by accelerate; and looking at what it left."""
+"""Starts generation as people do (alone, by torchrun, by accelerate), and looks at what it left."""
 
-MODULE = "h2htalk_datasets.generation"
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from h2htalk_datasets.generation import Settings
+
+MODULE = ("-m", "h2htalk_datasets.generation")
+
+
+def free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+def alone(_: int = 1, program: Sequence[str] = MODULE) -> list[str]:
+    return [sys.executable, *program]
+
+
+def torchrun(processes: int, program: Sequence[str] = MODULE) -> list[str]:
+    options = ["--nproc_per_node", str(processes), "--master_port", free_port()]
+    return [sys.executable, "-m", "torch.distributed.run", *options, *program]
+
+
+def accelerate(processes: int, program: Sequence[str] = MODULE, options: Sequence[str] = ()) -> list[str]:
+    # --multi_gpu starts as many processes as asked also where there is no GPU; they then talk through gloo.
+    options = options or ("--num_machines", "1", "--main_process_port", free_port())
+    fixed = ["--multi_gpu", "--num_processes", str(processes), "--mixed_precision", "no", "--dynamo_backend", "no"]
+    return [sys.executable, "-m", "accelerate.commands.launch", *fixed, *options, *program]
+
+
+def arguments(settings: Settings, out: Path) -> list[str]:
+    asked = {"model": settings.model, "tasks": settings.tasks, "limit": settings.limit, "out": out}
+    options = {**asked, "batch-size": settings.batch_size}
+    return [text for key, value in options.items() for text in (f"--{key}", str(value))]
+
+
+@dataclass
+class Job:
+    """A started command with all its processes; what it says goes to a file."""
+
+    process: subprocess.Popen
+    log: Path
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text("utf-8", errors="replace")
+
+    def wait_until(self, ready, seconds: float = 200) -> None:
+        """Wait until `ready()`; fails if the job ends before."""
+        end = time.monotonic() + seconds
+        while not ready():
+            assert self.process.poll() is None, self.output
+            assert time.monotonic() < end, self.output
+            time.sleep(0.02)
+
+    def ended_within(self, seconds: float) -> int:
+        """The exit code; fails, with what the job said, if it takes longer."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds} s:\n{self.output}") from None
+
+    def kill(self) -> None:
+        """SIGKILL to the launcher and every rank, each of which has a session of its own."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            launcher = psutil.Process(self.process.pid)
+            for process in [launcher, *launcher.children(recursive=True)]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str], log: Path, **environment: str) -> Iterator[Job]:
+    """A job, killed at the end if it still runs."""
+    with log.open("wb") as file:
+        job = Job(
+            subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | environment),
+            log,
+        )
+    try:
+        yield job
+    finally:
+        job.kill()
+
+
+def lines_on_disk(out: Path) -> int:
+    return sum(file.read_bytes().count(b"\n") for file in (out / "shards").glob("*.jsonl")) if out.exists() else 0
+
+
+def asked_ids(predictions: bytes) -> list[str]:
+    return [json.loads(line)["id"] for line in predictions.split(b"\n") if line]

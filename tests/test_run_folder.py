@@ -97,3 +97,21 @@ def test_a_damaged_manifest_is_named(folder):
     (folder.path / "run.json").write_text("{")
     with pytest.raises(H2HTalkError, match="not readable as JSON"):
         folder.open(MANIFEST)
+
+
+def test_folders_of_two_disks_come_together_and_foreign_ones_do_not(folder, tmp_path):
+    other, foreign = RunFolder(tmp_path / "other"), RunFolder(tmp_path / "foreign")
+    other.open(MANIFEST)
+    foreign.open({**MANIFEST, "generation": {"seed": 1}})
+    folder.shard(0).append([answer("a")])
+    growing = other.shard(1)
+    growing.append([answer("b")])
+    assert folder.take_in(other) == 1
+    assert folder.take_in(other) == 0
+    assert folder.merge(["a", "b", "c"]) == ["c"]
+    growing.append([answer("c")])
+    assert folder.take_in(other) == 1  # the shard has grown since
+    with pytest.raises(H2HTalkError, match=r"foreign holds another run.*generation.seed: 1 -> 0"):
+        folder.take_in(foreign)
+    assert folder.merge(["a", "b", "c"]) == []
+    assert folder.predictions_file.read_text().count("\n") == 3

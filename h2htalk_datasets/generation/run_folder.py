@@ -56,14 +56,15 @@ class RunFolder:
             H2HTalkError: the folder can't be written, isn't a run's, or its manifest differs (each key is named).
 
         """
-        file = self.path / "run.json"
-        if self.begun:
+        file, known = self.path / "run.json", self.begun
+        if known:
             self.refuse_changes(manifest)
-            return
-        self.refuse_foreign()
-        with _writing(self.path):
+        else:
+            self.refuse_foreign()
+        with _writing(f"the run folder {self.path}"):
             (self.path / "shards").mkdir(parents=True, exist_ok=True)
-            write_atomically(file, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+            if not known:
+                write_atomically(file, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
 
     def refuse_foreign(self) -> None:
         """Refuse a path that holds something else; so cheap that it comes before a model is loaded.
@@ -145,7 +146,7 @@ class RunFolder:
 
         """
         self._lock = FileLock(self.path / ".lock")
-        with _writing(self.path):
+        with _writing(f"the run folder {self.path}"):
             try:
                 self._lock.acquire(timeout=0)
             except Timeout:
@@ -160,7 +161,7 @@ class RunFolder:
     def mark(self) -> str:
         """Leave a mark of a new name, by which another node sees whether it has this folder or one of its own."""
         name = f".{uuid4().hex}.mark"
-        with _writing(self.path):
+        with _writing(f"the run folder {self.path}"):
             (self.path / name).touch()
         return name
 
@@ -181,7 +182,7 @@ class RunFolder:
             bad = [line for line in lines if _read_line(line, ids) is None]
             if bad:
                 good = [line + b"\n" for line in lines if line not in bad]
-                with _writing(self.path):
+                with _writing(f"the run folder {self.path}"):
                     with (self.path / "set_aside.jsonl").open("ab") as aside:
                         aside.writelines(line + b"\n" for line in bad)
                     write_atomically(shard, b"".join(good))
@@ -229,7 +230,7 @@ class RunFolder:
         found, _ = self.answers(order)
         missing = [identity for identity in order if identity not in found]
         if not missing:
-            with _writing(self.path):
+            with _writing(f"the run folder {self.path}"):
                 write_atomically(self.predictions_file, "".join(_line(found[identity]) for identity in order))
         return missing
 
@@ -289,13 +290,13 @@ def _write_whole(handle: FileIO, content: bytes) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(what: object) -> Iterator[None]:
     """Turn a full disk, a lost folder and the like into a line for people."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise H2HTalkError(f"can't write {path}: {reason}; the same command goes on once that is mended") from None
+        raise H2HTalkError(f"can't write {what}: {reason}; the same command goes on once that is mended") from None
 
 
 def _line(answer: Mapping[str, Any]) -> str:

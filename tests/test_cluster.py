@@ -1,0 +1,69 @@
+"""The job files of cluster/: read by bash and by accelerate, and run here with two launchers in Slurm's place."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from accelerate.commands.config.config_args import ClusterConfig
+from launch import arguments, lines_on_disk
+
+from h2htalk_datasets.generation import Settings, generate
+
+CLUSTER = Path(__file__).parents[1] / "cluster"
+# What stands in for Slurm: two tasks on this machine, each with the number that Slurm would give it.
+SRUN = """#!/bin/bash
+[[ $1 = --kill-on-bad-exit=1 ]] && shift
+SLURM_NODEID=0 "$@" & first=$!
+SLURM_NODEID=1 "$@" & second=$!
+wait $first && wait $second
+"""
+SLURM = {"SLURM_JOB_NODELIST": "node[1-2]", "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "1"}
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """An environment in which the job files find a Slurm of two nodes, and this interpreter's commands."""
+    programs = {
+        "srun": SRUN,
+        "scontrol": "#!/bin/bash\necho 127.0.0.1\n",
+        "accelerate": f'#!/bin/bash\nshift\nexec {sys.executable} -m accelerate.commands.launch "$@"\n',
+        "h2htalk": f'#!/bin/bash\nexec {sys.executable} -c "from h2htalk_metric.cli import main; main()" "$@"\n',
+    }
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in programs.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    return {**os.environ, **SLURM, "PATH": path, "SLURM_JOB_ID": str(os.getpid()), "DISK": str(tmp_path)}
+
+
+@pytest.mark.parametrize("file", sorted(CLUSTER.glob("*.sbatch")), ids=lambda file: file.name)
+def test_bash_reads_the_job_file(file):
+    subprocess.run(["bash", "-n", str(file)], check=True)
+
+
+def test_accelerate_reads_its_configuration():
+    config = ClusterConfig.from_yaml_file(CLUSTER / "accelerate.yaml")
+    assert (config.num_machines, config.num_processes) == (8, 64)
+    assert (config.distributed_type, config.rdzv_backend, config.mixed_precision) == ("MULTI_GPU", "static", "no")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["slurm.sbatch", "slurm-node-local.sbatch"])
+def test_the_job_file_makes_a_whole_run(file, slurm, tiny_model, tmp_path):
+    settings = Settings(model=str(tiny_model), tasks="DialogueBase", limit=40, batch_size=2)
+    out = tmp_path / "run"
+    options = arguments(settings, out)
+    if file == "slurm-node-local.sbatch":
+        options = [str(out), *options[: options.index("--out")], *options[options.index("--out") + 2 :]]
+    command = ["bash", str(CLUSTER / file), *options]
+    done = subprocess.run(
+        command, env=slurm, cwd=CLUSTER.parent, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert (out / "predictions.jsonl").read_bytes() == generate(settings, tmp_path / "alone").read_bytes()
+    assert lines_on_disk(out) >= 40
+    assert not list(tmp_path.glob("h2htalk-*")), "the nodes' disks are left clean"

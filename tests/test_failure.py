@@ -1,0 +1,158 @@
+"""How jobs end: errors on one rank, signals, full disks, lost folders; each resumed to the same bytes."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from launch import accelerate, alone, arguments, lines_on_disk, started, torchrun
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation import RunFolder, Settings, generate
+
+FAILING = str(Path(__file__).with_name("fail_on_a_rank.py"))
+LAUNCHERS = {"alone": alone, "torchrun": torchrun, "accelerate": accelerate}
+
+
+@pytest.fixture(scope="module")
+def settings(tiny_model):
+    return Settings(model=str(tiny_model), tasks="DialogueBase,ItineraryResponse", limit=12, batch_size=2)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(settings, tmp_path_factory):
+    return generate(settings, tmp_path_factory.mktemp("runs") / "whole").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["torchrun", "accelerate"])
+@pytest.mark.parametrize(
+    ("place", "rank", "how"), [("open", 0, "known"), ("prepare", 1, "unknown"), ("answer", 1, "known")]
+)
+def test_a_rank_that_fails_ends_all_with_its_error(launcher, place, rank, how, settings, tmp_path):
+    program = [FAILING, str(rank), place, how]
+    command = [*LAUNCHERS[launcher](2, program), *arguments(settings, tmp_path / "run")]
+    with started(command, tmp_path / "log") as job:
+        assert job.ended_within(120) != 0
+        ended = time.time()
+    failed = float(re.search(r"FAILED AT ([\d.]+)", job.output)[1])
+    assert ended - failed < 10, job.output
+    line = "the cable is loose; plug it in" if how == "known" else "ZeroDivisionError: no cable"
+    assert job.output.count(f"error (rank {rank}): {line}\n") == 1, job.output
+    assert job.output.count("error (rank") == 1
+    assert ("in fail\n" in job.output) == (how == "unknown")  # a traceback only for what nobody foresaw
+    assert re.search(rf"rank +: {rank} .*\n +exitcode +: {2 if how == 'known' else 1} ", job.output), job.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["alone", "torchrun", "accelerate"])
+def test_sigterm_ends_at_once_and_the_run_goes_on(launcher, settings, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    command = [*LAUNCHERS[launcher](2), *arguments(settings, out)]
+    with started(command, tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 6)
+        os.kill(job.process.pid, signal.SIGTERM)
+        code = job.ended_within(10)
+    assert job.output.count("stopped by SIGTERM; finished batches are on disk, and the same command goes on") == 1
+    if launcher == "alone":
+        assert code == 143
+        assert "Traceback" not in job.output
+    else:  # the launcher's own code is its affair; it reports its ranks'
+        assert code != 0
+    before = lines_on_disk(out)
+    assert before < len(uninterrupted.splitlines())
+    assert generate(settings, out).read_bytes() == uninterrupted
+    assert lines_on_disk(out) <= len(uninterrupted.splitlines()) + settings.batch_size
+
+
+def test_sigint_is_one_line(settings, tmp_path):
+    out = tmp_path / "run"
+    with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 2)
+        os.kill(job.process.pid, signal.SIGINT)
+        assert job.ended_within(10) == 130
+    assert "stopped by SIGINT" in job.output
+    assert "Traceback" not in job.output
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 64 KiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Fill a disk up to some bytes; return the file that does it."""
+    ballast = disk / "ballast"
+    free = os.statvfs(disk)
+    ballast.write_bytes(b"x" * (free.f_bavail * free.f_frsize - leave))
+    return ballast
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on(settings, uninterrupted, small_disk):
+    out = small_disk / "run"
+    ballast = fill(small_disk, 12 * 1024)  # enough for the manifest and some batches
+    with pytest.raises(H2HTalkError) as error:
+        generate(settings, out)
+    assert re.search(r"can't write .*jsonl: No space left on device; the same command goes on", str(error.value))
+    before = lines_on_disk(out)
+    assert 0 < before < len(uninterrupted.splitlines())
+    for shard in (out / "shards").iterdir():
+        assert shard.read_bytes().endswith(b"\n")  # nothing torn
+    ballast.unlink()
+    assert generate(settings, out).read_bytes() == uninterrupted
+    assert not (out / "set_aside.jsonl").exists()
+    assert not list(out.glob(".*.part"))
+
+
+def test_a_full_disk_at_the_merge_leaves_no_part(settings, uninterrupted, small_disk):
+    out = small_disk / "run"
+    generate(settings, out).unlink()
+    ballast = fill(small_disk, 0)
+    with pytest.raises(H2HTalkError, match="No space left on device"):
+        generate(settings, out)
+    assert not list(out.glob(".*.part"))
+    ballast.unlink()
+    assert generate(settings, out).read_bytes() == uninterrupted
+
+
+@pytest.mark.parametrize("lost", ["shards", "."])
+def test_a_folder_that_vanishes_is_one_line_and_the_run_goes_on(lost, settings, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 2)
+        shutil.rmtree(out / lost)
+        assert job.ended_within(10) == 2
+    assert re.search(r"^error: can't write .*jsonl: No such file or directory; the same command", job.output, re.M)
+    assert generate(settings, out).read_bytes() == uninterrupted
+
+
+def test_a_limit_on_file_size_is_one_line(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.open({})
+    script = (
+        "import resource, sys; from h2htalk_datasets.generation import RunFolder;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300));"
+        "shard = RunFolder(sys.argv[1]).shard(0);"
+        "[shard.append([{'id': str(i), 'prediction': 'x' * 100}]) for i in range(9)]"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(folder.path)], capture_output=True, text=True, check=False)
+    assert "H2HTalkError: can't write" in done.stderr
+    assert "File too large" in done.stderr
+    assert list(folder.answers(["0", "1", "2"])[0]) == ["0", "1"]
+    assert folder.answers(["0", "1", "2"])[1] == []  # the third line, of which a part fitted, is gone whole
+
+
+def test_the_static_split_answers_the_same(settings, uninterrupted, tmp_path):
+    assert generate(settings, tmp_path / "run", split="static").read_bytes() == uninterrupted

@@ -1,0 +1,37 @@
+"""A rank of generation that starts in a moment: forked from a server that has all libraries imported already."""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import transformers.models.llama.modeling_llama
+import transformers.models.llama.tokenization_llama  # noqa: F401
+
+from h2htalk_datasets.generation.__main__ import app
+from h2htalk_datasets.generation.command import run_app
+from h2htalk_datasets.generation.transformers_engine import TransformersEngine  # noqa: F401
+
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload([__name__])
+
+
+def start_ranks(count: int, port: str, arguments: Sequence[str], log: Path) -> list[BaseProcess]:
+    """Start the ranks of one job as a launcher would, each by `python -m h2htalk_datasets.generation ARGUMENTS`."""
+    ranks = [_SERVER.Process(target=_be_rank, args=(rank, count, port, arguments, log)) for rank in range(count)]
+    for rank in ranks:
+        rank.start()
+    return ranks
+
+
+def _be_rank(rank: int, count: int, port: str, arguments: Sequence[str], log: Path) -> None:
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    if count > 1:
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count)}
+        os.environ |= {"LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    sys.argv = ["generation", *arguments]
+    run_app(app)
