@@ -1,14 +1,11 @@
 """Generation with real models: prefix reuse, resume, kills, one process and two."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
 import torch
+from launch import alone, arguments, lines_on_disk, started, torchrun
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan
@@ -18,18 +15,6 @@ from h2htalk_datasets.generation.transformers_engine import TransformersEngine
 from h2htalk_datasets.prompts import render
 
 TASKS = "DialogueBase,RecollectionRefinement,ItineraryResponse"  # short answers
-ONE = [sys.executable, "-m", "h2htalk_datasets.generation"]
-TWO = [
-    sys.executable,
-    "-m",
-    "torch.distributed.run",
-    "--nproc_per_node",
-    "2",
-    "--master_port",
-    "29511",
-    "-m",
-    "h2htalk_datasets.generation",
-]
 
 
 def prompts_of(rows, room=12):
@@ -130,67 +115,29 @@ def test_resuming_with_other_settings_is_refused(settings, tmp_path):
     assert (out / "predictions.jsonl").read_bytes() == before
 
 
-def arguments(settings, out):
-    return [
-        "--model",
-        settings.model,
-        "--tasks",
-        settings.tasks,
-        "--limit",
-        str(settings.limit),
-        "--batch-size",
-        str(settings.batch_size),
-        "--out",
-        str(out),
-    ]
-
-
-def start(launcher, settings, out):
-    return subprocess.Popen(
-        [*launcher, *arguments(settings, out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
-
-
-def lines_on_disk(out):
-    return sum(file.read_bytes().count(b"\n") for file in (out / "shards").glob("*.jsonl")) if out.exists() else 0
-
-
-@pytest.mark.parametrize(
-    ("killed", "resumed"), [(ONE, TWO), (TWO, TWO), (TWO, ONE)], ids=["1-then-2", "2-then-2", "2-then-1"]
-)
+@pytest.mark.parametrize(("killed", "resumed"), [(1, 2), (2, 2), (2, 1)], ids=["1-then-2", "2-then-2", "2-then-1"])
 def test_kill_nine_loses_nothing(killed, resumed, settings, uninterrupted, tmp_path):
     out = tmp_path / "run"
-    process = start(killed, settings, out)
-    deadline = time.monotonic() + 200
-    while lines_on_disk(out) < 8 and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)  # the launcher and every rank
-    process.wait()
+    launch = {1: alone, 2: torchrun}
+    with started([*launch[killed](killed), *arguments(settings, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 8)
+        job.kill()
     before = lines_on_disk(out)
     assert before >= 8
-    again = start(resumed, settings, out)
-    output = again.communicate(timeout=300)[0].decode()
-    assert again.returncode == 0, output
+    with started([*launch[resumed](resumed), *arguments(settings, out)], tmp_path / "again") as job:
+        assert job.ended_within(300) == 0, job.output
     assert (out / "predictions.jsonl").read_bytes() == uninterrupted
     total = len(chosen_rows(settings.tasks, settings.limit))
-    assert lines_on_disk(out) <= total + settings.batch_size  # what was on disk was not asked again
+    assert lines_on_disk(out) <= total + killed * settings.batch_size  # what was on disk was not asked again
 
 
 def test_two_jobs_never_share_a_folder(settings, tmp_path):
     out = tmp_path / "run"
-    working = start(ONE, settings, out)
-    try:
-        deadline = time.monotonic() + 200
-        while lines_on_disk(out) < 2 and working.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        os.killpg(working.pid, signal.SIGSTOP)  # at work for as long as this test needs
+    with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 2)
+        job.process.send_signal(signal.SIGSTOP)  # at work for as long as this test needs
         with pytest.raises(H2HTalkError, match="another job is at work"):
             generate(settings, out)
-    finally:
-        os.killpg(working.pid, signal.SIGKILL)
-        working.wait()
 
 
 def test_an_unknown_model_is_one_line():

@@ -195,7 +195,7 @@ class RunFolder:
     def note_failures(self, failures: Sequence[Mapping[str, Any]]) -> None:
         """Write ``failures.jsonl``, a line per prompt that got no answer in the last attempt; none, no file."""
         file = self.path / "failures.jsonl"
-        with _writing(self.path):
+        with _writing(f"the run folder {self.path}"):
             if failures:
                 write_atomically(file, "".join(map(_line, failures)))
             else:
