@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from launch import accelerate, alone, arguments, lines_on_disk, started, torchrun
 
@@ -154,5 +155,23 @@ def test_a_limit_on_file_size_is_one_line(tmp_path):
     assert folder.answers(["0", "1", "2"])[1] == []  # the third line, of which a part fitted, is gone whole
 
 
+@pytest.mark.slow
+def test_ranks_end_when_their_launcher_is_killed(settings, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    with started([*torchrun(2), *arguments(settings, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 2)
+        ranks = psutil.Process(job.process.pid).children(recursive=True)
+        job.process.kill()
+        assert psutil.wait_procs(ranks, timeout=10)[1] == [], job.output
+    assert job.output.count("error (rank") == 2  # nobody is left to end the second before it speaks
+    assert generate(settings, out).read_bytes() == uninterrupted
+
+
+@pytest.mark.slow
 def test_the_static_split_answers_the_same(settings, uninterrupted, tmp_path):
-    assert generate(settings, tmp_path / "run", split="static").read_bytes() == uninterrupted
+    out = tmp_path / "run"
+    with started([*torchrun(2), *arguments(settings, out), "--split", "static"], tmp_path / "log") as job:
+        assert job.ended_within(200) == 0, job.output
+    assert (out / "predictions.jsonl").read_bytes() == uninterrupted
+    shares = [sum(1 for _ in shard.open("rb")) for shard in (out / "shards").iterdir()]
+    assert shares == [len(uninterrupted.splitlines()) // 2] * 2

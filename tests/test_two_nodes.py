@@ -1,6 +1,7 @@
 """Two nodes, each in a network namespace of its own, joined by one cable: complete runs, lost nodes, a cut cable."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -9,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from launch import Job, accelerate, arguments, asked_ids, free_port, lines_on_disk, started
+from launch import MODULE, Job, accelerate, arguments, asked_ids, free_port, lines_on_disk, started
 
 from h2htalk_datasets.generation import Settings, generate
 
@@ -56,14 +57,16 @@ def uninterrupted(settings, tmp_path_factory):
     return generate(settings, tmp_path_factory.mktemp("runs") / "whole").read_bytes()
 
 
-def two_nodes(stack: ExitStack, spaces: Sequence[str], settings: Settings, outs: Sequence[Path]) -> list[Job]:
+def two_nodes(
+    stack: ExitStack, spaces: Sequence[str], settings: Settings, outs: Sequence[Path], program: Sequence[str] = MODULE
+) -> list[Job]:
     """One launcher with one rank in each namespace; each node has its own idea of where the run folder lies."""
     port = free_port()
     jobs = []
     for number, (space, out) in enumerate(zip(spaces, outs, strict=True)):
         place = ["--num_machines", "2", "--machine_rank", str(number)]
         place += ["--main_process_ip", f"{ADDRESS}1", "--main_process_port", port]
-        command = ["ip", "netns", "exec", space, *accelerate(2, options=place), *arguments(settings, out)]
+        command = ["ip", "netns", "exec", space, *accelerate(2, program, place), *arguments(settings, out)]
         log = out.parent / f"node{number}.log"
         jobs.append(stack.enter_context(started(command, log, GLOO_SOCKET_IFNAME=PLUG)))
     return jobs
@@ -105,3 +108,16 @@ def test_a_lost_node_ends_the_other_which_then_finishes_alone(accident, spaces, 
     print(f"{accident}: ended after {time.monotonic() - happened:.1f} s")
     assert lines_on_disk(out) >= half
     assert generate(settings, out).read_bytes() == uninterrupted
+
+
+def test_a_rank_that_fails_ends_the_other_node_too(spaces, settings, tmp_path):
+    program = [str(Path(__file__).with_name("fail_on_a_rank.py")), "1", "answer", "known"]
+    with ExitStack() as stack:
+        first, second = two_nodes(stack, spaces, settings, [tmp_path / "run"] * 2, program)
+        assert second.ended_within(200) != 0
+        assert first.ended_within(10) != 0
+        ended = time.time()
+    assert ended - float(re.search(r"FAILED AT ([\d.]+)", second.output)[1]) < 10
+    assert second.output.count("error (rank 1): the cable is loose; plug it in\n") == 1
+    reason = r"^stopped, because the job ended on node 1 \(.*\): error \(rank 1\): the cable is loose; plug it in$"
+    assert len(re.findall(reason, first.output, re.M)) == 1, first.output
