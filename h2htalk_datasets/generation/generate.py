@@ -227,15 +227,15 @@ def _work(
     pending = [batch for batch in plan if not done.issuperset(batch.ids)]
     ready = len(by_id) - sum(len(batch.ids) for batch in pending)
     dealt = pending[group.rank :: group.world_size]
-    mine = iter(dealt) if split == "static" else take(pending, group.store, "h2htalk/batch")
-    shard, counted = folder.shard(group.rank), ready
+    mine = iter(dealt) if split == "static" else take(pending, group.store, group.key("batch"))
+    shard, counted, counter = folder.shard(group.rank), ready, group.key("answers")
     failures: list[dict[str, str]] = []
     with Progress("answers", len(by_id), ready, shown=group.first) as progress:
         for asked, answers in engine.stream(batch.asked(by_id, seed) for batch in mine):
             pairs = list(zip(asked.prompts, answers, strict=True))
             shard.append([_line(prompt, answer) for prompt, answer in pairs if isinstance(answer, Answer)])
             failures += [{"id": p.id, "reason": a.reason} for p, a in pairs if isinstance(a, Failure)]
-            counted = ready + group.add("h2htalk/answers", len(pairs)) if group.store else counted + len(pairs)
+            counted = ready + group.add(counter, len(pairs)) if group.store else counted + len(pairs)
             progress.update(counted)
     shard.close()
     return failures

@@ -5,12 +5,14 @@ __all__ = ["Group", "take"]
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, TypeVar
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.failure import GOES_ON
 
 Item = TypeVar("Item")
+_NUMBERS = count()  # of the process, since a job may make a group more than once
 
 
 class Group:
@@ -32,7 +34,6 @@ class Group:
         self.local_rank: int = max(0, self._state.local_process_index)
         self.world_size: int = self._state.num_processes
         self.device = self._state.device
-        self._meetings = 0
 
     @property
     def first(self) -> bool:
@@ -60,18 +61,21 @@ class Group:
             torch.distributed.all_gather_object(values, value)
         return values
 
-    def add(self, key: str, count: int) -> int:
+    def add(self, key: str, number: int) -> int:
         """Add to a counter that all ranks share, and return its new value."""
         with _others_needed():
-            return self.store.add(key, count)
+            return self.store.add(key, number)
+
+    def key(self, name: str) -> str:
+        """A key that was never used in the job, the same on every rank if all ask for keys in the same order."""
+        return f"h2htalk/{name}/{next(_NUMBERS)}"
 
     def _meet(self) -> None:
         """Wait for all ranks without the limit of minutes that a collective has; one may hold a batch of hours."""
-        self._meetings += 1
-        key = f"h2htalk/meeting/{self._meetings}"
+        key = self.key("meeting")
         here = self.store.add(key, 1)
         while here < self.world_size:
-            time.sleep(0.02)
+            time.sleep(0.05)
             here = self.store.add(key, 0)
 
     def close(self) -> None:
