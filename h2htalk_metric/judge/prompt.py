@@ -10,6 +10,7 @@ __all__ = ["both_positions", "judging_messages", "neutralise", "prompt_hash"]
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 
 from h2htalk_metric.judge.rubric import Criterion, Rubric
@@ -29,7 +30,7 @@ criterion by its own description, whatever the others came to. Length, politenes
 
 _MATERIAL = {
     "context": "CONTEXT is what the writer of the answer was given, with the task.",
-    "reference": "REFERENCE is one good answer among many possible; an answer may differ from it wholly and be as good.",
+    "reference": "REFERENCE is one good answer of many possible; an answer may differ from it wholly and be as good.",
     "answer": "ANSWER is what you mark.",
 }
 
@@ -41,7 +42,9 @@ _REPLY = {
 }
 
 # Invisible though no format characters: fillers, joiners, variation selectors, the tag plane, blank Braille.
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
 _LEFT = "<‹«≪⋘≮≲≨⟨⟪〈《˂ᐸ❮❰⧼⪡⫷˱⋖⊰𐌂"
 _RIGHT = ">›»≫⋙≯≳≩⟩⟫〉》˃ᐳ❯❱⧽⪢⫸˲⋗⊱𐌝"
@@ -49,6 +52,7 @@ _ANGLES = (re.compile(rf"[{_LEFT}](?:\s*[{_LEFT}])*"), "‹"), (re.compile(rf"[{
 _BRACKET_TOKEN = re.compile(r"\[\s*(/?\s*[A-Z_]+)\s*\]")  # [INST], [/INST] and their kind
 
 
+@lru_cache(4096)
 def neutralise(text: str) -> str:
     """Take from a text whatever could read as a delimiter or steer how it is displayed or tokenized.
 
@@ -63,7 +67,7 @@ def neutralise(text: str) -> str:
 
 def both_positions(blocks: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """The blocks in both orders, by position name; a single block has one position (FairEval's balanced positions)."""
-    ordered = [dict(blocks), dict(reversed(blocks.items()))]
+    ordered = [dict(blocks), dict(reversed(list(blocks.items())))]
     return {f"{next(iter(order))}_first": order for order in ordered}
 
 
@@ -97,6 +101,7 @@ def judging_messages(
     return [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(user)}]
 
 
+@lru_cache
 def prompt_hash() -> str:
     """Twelve hex digits of how a prompt is built, rubric and texts aside; stands in the signature."""
     level = {0: "no", 1: "yes"}

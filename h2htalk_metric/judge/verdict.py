@@ -3,9 +3,9 @@
 __all__ = ["Verdict", "VerdictFault", "read_verdict", "verdict_schema"]
 
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, create_model
 
 from h2htalk_metric.judge.rubric import Rubric
 
@@ -26,7 +26,16 @@ class Verdict(NamedTuple):
 
 
 class VerdictFault(ValueError):
-    """A reply is no verdict; the message says why in our own words and quotes nothing of the reply."""
+    """A reply is no verdict; the message says why in our own words and quotes nothing of the reply.
+
+    Attributes:
+        raw: the reply.
+
+    """
+
+    def __init__(self, told: str, raw: str) -> None:
+        super().__init__(told)
+        self.raw = raw
 
 
 def verdict_schema(rubric: Rubric, *, evidence: bool = False) -> dict[str, Any]:
@@ -61,14 +70,26 @@ def read_verdict(rubric: Rubric, reply: str) -> Verdict:
     try:
         read = _model(rubric).model_validate_json(fenced[1] if fenced else text).model_dump()
     except ValidationError as error:
-        raise VerdictFault("; ".join(dict.fromkeys(_told(rubric, fault) for fault in error.errors()))) from None
+        told = dict.fromkeys(_told(rubric, fault) for fault in error.errors())
+        raise VerdictFault("; ".join(told), reply) from None
     return Verdict({c.name: read[c.name] for c in rubric.criteria}, read["why"])
 
 
 def _model(rubric: Rubric) -> type[BaseModel]:
-    fields: dict[str, Any] = {c.name: (Literal[tuple(c.levels)], ...) for c in rubric.criteria}
+    fields: dict[str, Any] = {c.name: (_level(tuple(c.levels)), ...) for c in rubric.criteria}
     strict = ConfigDict(extra="forbid", strict=True)
     return create_model("Marks", __config__=strict, why=(str, ...), **fields)
+
+
+def _level(levels: tuple[int, ...]) -> Any:
+    """A whole number out of `levels`; a Literal would let ``true`` pass for 1."""
+
+    def known(mark: int) -> int:
+        if mark not in levels:
+            raise ValueError
+        return mark
+
+    return Annotated[int, AfterValidator(known)]
 
 
 def _told(rubric: Rubric, fault: Any) -> str:
