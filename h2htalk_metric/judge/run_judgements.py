@@ -83,7 +83,7 @@ def items_of(folder: str | Path) -> list[Item]:
 
 
 def judged_item(record: dict[str, Any], answer: str) -> Item:
-    """An answer to a record as a judge gets it: with what the writer was given (principles aside), and the reference."""
+    """An answer to a record as a judge gets it: with the reference and with what was given, save the principles."""
     context = "\n\n".join(message["content"] for message in render(record, sap=False))
     rubric = load_rubric(record["task"], record["language"])
     return Item(record["id"], rubric, context, {"reference": record["reference"], "answer": answer})
