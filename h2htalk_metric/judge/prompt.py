@@ -48,7 +48,11 @@ _INVISIBLE = re.compile(
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}
 _LEFT = "<‹«≪⋘≮≲≨⟨⟪〈《˂ᐸ❮❰⧼⪡⫷˱⋖⊰𐌂"
 _RIGHT = ">›»≫⋙≯≳≩⟩⟫〉》˃ᐳ❯❱⧽⪢⫸˲⋗⊱𐌝"
-_ANGLES = (re.compile(rf"[{_LEFT}](?:\s*[{_LEFT}])*"), "‹"), (re.compile(rf"[{_RIGHT}](?:\s*[{_RIGHT}])*"), "›")
+# A run of them is one, and takes along the bars of special tokens such as <|im_end|>.
+_ANGLES = (
+    (re.compile(rf"[{_LEFT}](?:[\s|]*[{_LEFT}])*(?:\s*\|)*"), "‹"),
+    (re.compile(rf"(?:\|\s*)*[{_RIGHT}](?:[\s|]*[{_RIGHT}])*"), "›"),
+)
 _BRACKET_TOKEN = re.compile(r"\[\s*(/?\s*[A-Z_]+)\s*\]")  # [INST], [/INST] and their kind
 
 
