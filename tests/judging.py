@@ -18,7 +18,7 @@ def make_run(folder, each=2, tasks=(*TASKS, "ItineraryResponse"), answer=lambda 
     dataset = {"n": len(records), "fingerprint": fingerprint(records), "tasks": list(tasks), "limit": each}
     model = {"name": "by hand", "revision": None, "dtype": "none", "engine": "none"}
     generation = {"temperature": 0, "seed": 0, "batch_size": 1}
-    manifest = {"dataset": dataset, "model": model, "prompts": {"sap": []}, "generation": generation}
+    manifest = {"dataset": dataset, "model": model, "prompts": {"sap": [], "hash": "0" * 64}, "generation": generation}
     (folder / "run.json").write_text(json.dumps(manifest))
     lines = [
         {"id": r["id"], "prediction": answer(r, i), "task": r["task"], "finish_reason": "stop", "new_tokens": 3}
@@ -52,8 +52,8 @@ _SLOPPY = re.compile(r"<\s*<\s*<[^\w<>]*(begin|end)\b[^<>]*>\s*>\s*>", re.IGNORE
 def outside(text):
     """What a credulous reader takes to stand outside all blocks: it accepts anything that resembles a delimiter.
 
-    Written without the project's own code: it sees through invisible characters, other widths and cases, and it does not
-    look at the delimiter's code at all.
+    Written without the project's own code: it sees through invisible characters, other widths and cases, and does
+    not look at the delimiter's code at all.
     """
     seen = "".join(c for c in text if unicodedata.category(c) not in ("Cf", "Mn") and c not in "\u2800\u3164\u115f")
     seen = unicodedata.normalize("NFKC", seen).translate(dict.fromkeys(map(ord, "‹〈⟨《«≪❮"), "<"))

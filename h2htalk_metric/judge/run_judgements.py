@@ -69,8 +69,9 @@ def items_of(folder: str | Path) -> list[Item]:
 
     """
     run = RunFolder(folder)
+    manifest = run.manifest()
     predictions = predictions_of(run)
-    records = records_of(predictions, run.manifest())
+    records = records_of(predictions, manifest)
     items = [
         judged_item(record, line["prediction"])
         for record, line in zip(records, predictions, strict=True)
@@ -117,6 +118,7 @@ def judge_run(folder: str | Path, judges: Sequence[Judge], panel: Panel, *, in_f
 
     """
     run = RunFolder(folder)
+    run.manifest()  # a lock would make the folder
     run.lock()
     try:
         items = items_of(folder)
