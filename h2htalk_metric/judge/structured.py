@@ -11,13 +11,13 @@ from h2htalk_datasets.errors import H2HTalkError
 
 Schema = dict[str, Any]
 
-# OpenAI and vLLM take the first. llama_cpp.server answers 500 to it, takes the second, and keeps a text to a length.
+# OpenAI and vLLM take the first; llama_cpp.server answers 500 to it and takes the second. No lengths are given for
+# texts: a maxLength of a thousand ends that server.
 _DIALECTS: tuple[Callable[[Schema], Schema], ...] = (
     lambda schema: {"type": "json_schema", "json_schema": {"name": "verdict", "strict": True, "schema": schema}},
-    lambda schema: {"type": "json_object", "schema": _with_short_texts(schema)},
+    lambda schema: {"type": "json_object", "schema": schema},
 )
 _REFUSED = {400, 422, 500}
-_TEXT_LENGTH = 1200  # characters; some 200 words
 
 
 class StructuredChat:
@@ -70,11 +70,3 @@ class StructuredChat:
         if why.status is None and why.raw is None:
             raise H2HTalkError(f"no answer from {self.url} ({why}); see that the server runs, or raise --timeout")
         raise why
-
-
-def _with_short_texts(schema: Schema) -> Schema:
-    properties = {
-        name: kind | {"maxLength": _TEXT_LENGTH} if kind["type"] == "string" else kind
-        for name, kind in schema["properties"].items()
-    }
-    return schema | {"properties": properties}
