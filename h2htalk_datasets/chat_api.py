@@ -46,11 +46,17 @@ class Reply:
 
 
 class NoReply(Exception):
-    """The server gave no usable answer; the message is the reason, `raw` what it sent, if anything."""
+    """The server gave no usable answer; the message is the reason.
 
-    def __init__(self, reason: str, raw: str | None = None) -> None:
+    Attributes:
+        raw: what it sent, if anything.
+        status: of its HTTP reply, where it was an error's.
+
+    """
+
+    def __init__(self, reason: str, raw: str | None = None, status: int | None = None) -> None:
         super().__init__(reason)
-        self.raw = raw
+        self.raw, self.status = raw, status
 
 
 class ChatAPI:
@@ -102,7 +108,7 @@ class ChatAPI:
             except openai.NotFoundError as error:
                 raise H2HTalkError(f"{self.url} knows no model {self.model!r}: {self._reason(error)}") from None
             except openai.APIError as error:
-                raise NoReply(self._reason(error)) from None
+                raise NoReply(self._reason(error), status=getattr(error, "status_code", None)) from None
             except NoReply:
                 if not left:
                     raise

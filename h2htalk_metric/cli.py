@@ -1,6 +1,6 @@
 """The command `h2htalk`."""
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "show"]
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,7 @@ from rich.console import Console
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import command
 from h2htalk_metric.corpus_command import corpus_app
+from h2htalk_metric.judge_command import judge
 
 if TYPE_CHECKING:
     from h2htalk_metric.run_scores import RunScores
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")
+app.command("judge")(judge)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run folder.")]
 EmbedderOption = Annotated[
@@ -55,7 +57,7 @@ def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> 
     """Score a complete run, print its table, and write report.md."""
     from h2htalk_metric.run_scores import score_run
 
-    _show(run_folder, score_run(run_folder, embedder))
+    show(run_folder, score_run(run_folder, embedder))
 
 
 @app.command()
@@ -63,7 +65,7 @@ def report(run_folder: RunArgument) -> None:
     """Print the table of a scored run, and write report.md again."""
     from h2htalk_metric.run_scores import RunScores
 
-    _show(run_folder, RunScores.read(run_folder))
+    show(run_folder, RunScores.read(run_folder))
 
 
 @app.command()
@@ -145,12 +147,18 @@ def _console() -> Console:
     return Console(width=None if Console().is_terminal else 120)
 
 
-def _show(folder: Path, scores: "RunScores") -> None:
+def show(folder: Path, scores: "RunScores") -> None:
+    """Print the tables of a scored run, and write its report.md."""
     from h2htalk_metric import report as reports
+    from h2htalk_metric.judge.judged_run import JudgedRun
 
+    judged = JudgedRun.read(folder, scores)
     console = _console()
-    console.print(reports.scores_table(scores))
+    console.print(reports.scores_table(scores, judged))
     console.print(reports.components_table(scores))
+    if judged:
+        console.print(reports.judged_table(judged))
+        print("\n".join(reports.judged_notes(judged)))
     file = folder / "report.md"
-    file.write_text(reports.markdown(scores), "utf-8")
+    file.write_text(reports.markdown(scores, judged), "utf-8")
     print(f"report: {file}")

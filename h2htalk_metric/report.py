@@ -1,33 +1,66 @@
 """The report of a scored run: the table of the paper, components, counts, and the signature."""
 
-__all__ = ["components_table", "markdown", "scores_table"]
+__all__ = ["components_table", "judged_notes", "judged_table", "markdown", "scores_table"]
 
+import re
 from collections.abc import Mapping
+from math import isnan
 
+from rich.markup import escape
 from rich.table import Table
 
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
 from h2htalk_metric.aggregate import AVERAGES, OVERALL
 from h2htalk_metric.composite import COMPONENTS
+from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.signature import signature_line
 from h2htalk_metric.statistics import Interval, bootstrap
 
 
-def scores_table(scores: RunScores) -> Table:
-    """The run in Table 2's figures for a terminal: a line per dimension's configs, its average, then Overall."""
-    table = Table(title=f"S of {scores.manifest['model']['name']}, times 100", title_justify="left")
-    table.add_column("dimension")
-    table.add_column("config")
-    table.add_column("n", justify="right")
-    table.add_column("S", justify="right")
+def scores_table(scores: RunScores, judged: JudgedRun | None = None) -> Table:
+    """The run in Table 2's figures for a terminal: a line per dimension's configs, its average, then Overall.
+
+    Where judges marked the run, the three judged configs show J as well: 0 to 5, and times 20.
+    """
+    table = Table(title=f"S of {escape(scores.manifest['model']['name'])}, times 100", title_justify="left")
+    for head in ("dimension", "config", "n", "S", *(("J", "J x 20") if judged else ())):
+        table.add_column(head, justify="left" if head in ("dimension", "config") else "right")
     row, counts = scores.row(), scores.by_task()["n"]
+    j = judged.by_task()["j"] if judged else {}
     for dimension, average in zip(DIMENSIONS, AVERAGES, strict=True):
         for name in [task.name for task in TASKS.values() if task.dimension == dimension]:
-            table.add_row(dimension, name, str(counts.get(name, 0)), _figure(row[name]))
+            blended = (_figure(j.get(name)), _figure(j.get(name), 20)) if judged else ()
+            table.add_row(dimension, name, str(counts.get(name, 0)), _figure(row[name]), *blended)
         table.add_row("", f"[bold]{average}[/bold]", "", f"[bold]{_figure(row[average])}[/bold]", end_section=True)
     table.add_row("", f"[bold]{OVERALL}[/bold]", str(len(scores.items)), f"[bold]{_figure(row[OVERALL])}[/bold]")
     return table
+
+
+def judged_table(judged: JudgedRun) -> Table:
+    """The judged configs for a terminal."""
+    table = Table(title=f"J, 0 to 5, judged by {escape(', '.join(judged.panel.judges))}", title_justify="left")
+    for head in ("config", *_JUDGED):
+        table.add_column(head, justify="left" if head == "config" else "right")
+    for task, cells in _judged_rows(judged):
+        table.add_row(task, *cells)
+    return table
+
+
+def judged_notes(judged: JudgedRun) -> list[str]:
+    """What is to be said beside the judged table, a sentence a line; plain text."""
+    notes = []
+    panel = judged.panel_agreement()
+    if panel:
+        per_criterion = [value for name, value in panel.items() if name != "score" and value is not None]
+        notes.append(f"Agreement of the panel (Krippendorff's alpha, interval): scores {_figure(panel['score'])}")
+        if per_criterion:
+            notes[0] += f", single criteria {min(per_criterion):.2f} to {max(per_criterion):.2f}"
+    reasons = judged.reasons()
+    notes += [f"unscored, {count}: {_printable(reason)[:200]}" for reason, count in list(reasons.items())[:5]]
+    if len(reasons) > 5:
+        notes.append(f"unscored for {len(reasons) - 5} other reasons: see judgements.jsonl")
+    return notes
 
 
 def components_table(scores: RunScores) -> Table:
@@ -43,7 +76,7 @@ def components_table(scores: RunScores) -> Table:
     return table
 
 
-def markdown(scores: RunScores) -> str:
+def markdown(scores: RunScores, judged: JudgedRun | None = None) -> str:
     """The whole report as Markdown."""
     row, tasks = scores.row(), scores.by_task()
     manifest = scores.manifest
@@ -78,6 +111,7 @@ def markdown(scores: RunScores) -> str:
         "`in form` is the share of answers that keep their task's form and length; it is no part of S. `empty` answers",
         "score 0 and are counted; `cut off` ones ran into the room their task gives.",
         *_synthesis_lines(scores),
+        *(_judged_lines(judged) if judged else []),
         "",
         "## How it was made",
         "",
@@ -86,6 +120,7 @@ def markdown(scores: RunScores) -> str:
         f"- persona (SAP): {', '.join(manifest['prompts']['sap']) or 'none'}",
         f"- temperature {generation['temperature']}, seed {generation['seed']}, batch size {generation['batch_size']}",
         f"- signature: `{signature_line(scores.signature)}`",
+        *([f"- signature of J: `{signature_line(judged.signature).replace('`', '')}`"] if judged else []),
         "",
     ]
     return "\n".join(lines)
@@ -104,13 +139,58 @@ def _synthesis_lines(scores: RunScores) -> list[str]:
     return ["", f"{line}."]
 
 
-def _interval(intervals: Mapping[str, Interval], cell: str) -> str:
-    return f"{intervals[cell].low:.1f} to {intervals[cell].high:.1f}" if cell in intervals else "-"
+_JUDGED = ("n", "S5", "J_judge", "J", "J x 20", "unscored", "flagged", "reviewed", "gap", "spread")
+
+
+def _judged_rows(judged: JudgedRun) -> list[tuple[str, list[str]]]:
+    rows = []
+    for task, line in judged.by_task().iterrows():
+        means = [_figure(line["s5"]), _figure(line["judge"]), _figure(line["j"]), _figure(line["j"], 20)]
+        counts = [str(int(line[name])) for name in ("unscored", "flagged", "reviewed")]
+        rows.append((str(task), [str(int(line["n"])), *means, *counts, _figure(line["gap"]), _figure(line["spread"])]))
+    return rows
+
+
+def _judged_lines(judged: JudgedRun) -> list[str]:
+    panel = judged.panel
+    intervals = bootstrap(judged.values()) if judged.values() else {}
+    rows = [
+        _line([task, *cells[:3], f"{cells[3]} ({_interval(intervals, task, 2)})", *cells[4:]])
+        for task, cells in _judged_rows(judged)
+    ]
+    return [
+        "",
+        "## Judged",
+        "",
+        _line(["config", *_JUDGED]),
+        _line(["---", *["---:"] * len(_JUDGED)]),
+        *rows,
+        "",
+        f"J = {panel.alpha:g} S5 + {1 - panel.alpha:g} J_judge (Eq. 3); S5 = 5 S; the mean has a 95% interval.",
+        "A person's score, where there is one, stands in the place of J_judge. S above is untouched by it. `unscored`",
+        "answers have no J_judge and are in no mean of it; `flagged` ones have a J with the judge below",
+        f"tau = {panel.tau:g} (Eq. 4). `gap` is the score with the answer shown first less that with the",
+        "reference first, `spread` the highest judge's less the lowest's.",
+        *(f"\n{_markdown_text(note)}" for note in judged_notes(judged)),
+    ]
+
+
+def _printable(text: str) -> str:
+    return "".join(mark for mark in text if mark.isprintable())
+
+
+def _markdown_text(text: str) -> str:
+    """A text from outside, so that Markdown takes none of it for its own."""
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))
+
+
+def _interval(intervals: Mapping[str, Interval], cell: str, digits: int = 1) -> str:
+    return f"{intervals[cell].low:.{digits}f} to {intervals[cell].high:.{digits}f}" if cell in intervals else "-"
 
 
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _figure(value: float | None, times: float = 1) -> str:
+    return "-" if value is None or isnan(value) else f"{times * value:.2f}"

@@ -1,0 +1,169 @@
+"""A judged run: S and the judges' marks in one table, with J (Eq. 3), flags (Eq. 4), and what people said."""
+
+__all__ = ["JudgedRun", "agreement"]
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from h2htalk_metric.judge.blend import blend, flagged
+from h2htalk_metric.judge.marking import Item
+from h2htalk_metric.judge.prompt import prompt_hash
+from h2htalk_metric.judge.run_judgements import Panel, items_of, standing
+from h2htalk_metric.run_scores import RunScores
+
+NOT_ASKED = "not asked yet"
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """The judged answers of a scored run.
+
+    Attributes:
+        items: a row per judged answer: id, task, composite (S, 0..1), judge (J_judge, the panel's mean, 0..5),
+            spread (highest less lowest judge), gap (answer first less reference first), unscored (why the panel
+            has no mark, or None), human (0..5), j_judge (J with the judge), flagged (j_judge < tau), and j, in which
+            a person's score stands in the judge's place. What is not there is NaN.
+        marks: a row per judge and answer that it marked: id, task, judge, score, and verdict, a mark per criterion.
+        panel: who judged and how.
+        signature: of S, with all that J depends on besides.
+
+    """
+
+    items: pd.DataFrame
+    marks: pd.DataFrame
+    panel: Panel
+    signature: dict[str, Any]
+
+    @classmethod
+    def read(
+        cls, folder: str | Path, scores: RunScores, human: Mapping[str, float] | None = None
+    ) -> "JudgedRun | None":
+        """Read the judgements of a scored run; None where nobody asked a judge.
+
+        Args:
+            folder: the run folder.
+            scores: of the run.
+            human: people's scores by record id, 0..5; those of the run's reviews if not given.
+
+        """
+        path = Path(folder)
+        panel = Panel.read(path)
+        if panel is None:
+            return None
+        asked = items_of(path)
+        lines = standing(path, asked, panel)
+        human = _reviews(path) if human is None else human
+        composites = scores.items.set_index("id")["composite"]
+        items = pd.DataFrame([_row(item, composites[item.id], lines, panel, human) for item in asked])
+        scored = [line for line in lines.values() if "unscored" not in line]
+        columns = {"id": "id", "rubric": "task", "judge": "judge", "score": "score", "verdict": "verdict"}
+        marks = pd.DataFrame(
+            [{new: line[old] for old, new in columns.items()} for line in scored], columns=[*columns.values()]
+        )
+        rubrics = {item.rubric.name: item.rubric.hash for item in asked}
+        return cls(items, marks, panel, scores.signature | _judged_signature(panel, rubrics))
+
+    def by_task(self) -> pd.DataFrame:
+        """Per judged task: n; means of S5, judge, gap, spread and j (0..5); counts unscored, flagged, reviewed."""
+        grouped = self.items.groupby("task", sort=False)
+        table = grouped[["judge", "gap", "spread", "j"]].mean()
+        table["s5"] = 5 * grouped["composite"].mean()
+        table["n"] = grouped.size()
+        table["unscored"] = grouped["judge"].agg(lambda marks: int(marks.isna().sum()))
+        table["flagged"] = grouped["flagged"].sum()
+        table["reviewed"] = grouped["human"].count()
+        return table
+
+    def values(self) -> dict[str, np.ndarray]:
+        """J of every item that has one, by task, 0..5."""
+        known = self.items.dropna(subset="j")
+        return {str(task): rows["j"].to_numpy() for task, rows in known.groupby("task")}
+
+    def reasons(self) -> dict[str, int]:
+        """Why items are unscored, and how many each, the most frequent first."""
+        return self.items["unscored"].value_counts().to_dict()
+
+    def panel_agreement(self) -> dict[str, float | None]:
+        """Krippendorff's alpha (interval) among the judges: of their scores, and of each criterion by task."""
+        if len(self.panel.judges) < 2:
+            return {}
+        table = {"score": agreement(self._ratings(self.marks, "score"))}
+        for task, rows in self.marks.groupby("task", sort=False):
+            for name in rows["verdict"].iloc[0]:
+                ratings = rows.assign(mark=[verdict[name] for verdict in rows["verdict"]])
+                table[f"{task} {name}"] = agreement(self._ratings(ratings, "mark"))
+        return table
+
+    def _ratings(self, rows: pd.DataFrame, column: str) -> np.ndarray:
+        return rows.pivot(index="judge", columns="id", values=column).to_numpy(dtype=float)
+
+
+def agreement(ratings: Sequence[Sequence[float]] | np.ndarray) -> float | None:
+    """Krippendorff's alpha, interval level.
+
+    Args:
+        ratings: shape (raters, items), NaN where a rater has none.
+
+    Returns:
+        1 for full agreement, 0 for chance; None where it is undefined, for fewer than two raters or values.
+
+    """
+    import krippendorff
+
+    values = np.asarray(ratings, dtype=float)
+    paired = values[:, (~np.isnan(values)).sum(axis=0) > 1]
+    if len(np.unique(paired[~np.isnan(paired)])) < 2:
+        return None
+    return float(krippendorff.alpha(reliability_data=paired, level_of_measurement="interval"))
+
+
+def _row(
+    item: Item,
+    composite: float,
+    lines: Mapping[tuple[str, str], dict[str, Any]],
+    panel: Panel,
+    human: Mapping[str, float],
+) -> dict[str, Any]:
+    said = {judge: lines.get((item.id, judge), {"unscored": NOT_ASKED}) for judge in panel.judges}
+    faults = {judge: line["unscored"] for judge, line in said.items() if "unscored" in line}
+    row: dict[str, Any] = {"id": item.id, "task": item.rubric.name, "composite": composite}
+    row |= {"judge": np.nan, "spread": np.nan, "gap": np.nan, "unscored": None, "human": human.get(item.id, np.nan)}
+    row |= {"j_judge": np.nan, "flagged": False, "j": np.nan}
+    if faults:
+        # A mean over those judges that did answer would be another panel's.
+        row["unscored"] = "; ".join(f"{judge}: {why}" for judge, why in faults.items())
+    else:
+        marks = [line["score"] for line in said.values()]
+        row |= {"judge": fmean(marks), "spread": max(marks) - min(marks)}
+        row["gap"] = fmean(line["position_gap"] for line in said.values())
+        row["j_judge"] = row["j"] = blend(composite, row["judge"], panel.alpha)
+        row["flagged"] = flagged(row["j_judge"], panel.tau)
+    if item.id in human:
+        row["j"] = blend(composite, human[item.id], panel.alpha)
+    return row
+
+
+def _reviews(folder: Path) -> dict[str, float]:
+    if not (folder / "reviews.sqlite").exists():
+        return {}
+    from h2htalk_metric.review import human_scores
+
+    return human_scores(folder)
+
+
+def _judged_signature(panel: Panel, rubrics: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "judge": ",".join(panel.judges),
+        "rubrics": dict(rubrics),
+        "judge_prompt": prompt_hash(),
+        "evidence": panel.evidence,
+        "judge_seed": panel.seed,
+        "alpha": panel.alpha,
+        "tau": panel.tau,
+    }

@@ -1,0 +1,172 @@
+"""The judgements of a run: which items, what was said of them, in RUN/judgements.jsonl and RUN/judge.json.
+
+judgements.jsonl   append-only, a line an item and judge: marks, or why there are none
+judge.json         the panel and its settings, alpha and tau, as last asked for
+"""
+
+__all__ = ["Panel", "append_judgement", "items_of", "judge_run", "standing"]
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from h2htalk_datasets.chat_api import as_they_land
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.progress import Progress
+from h2htalk_datasets.generation.run_folder import RunFolder, write_atomically
+from h2htalk_datasets.prompts import render
+from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.judge.blend import ALPHA, TAU
+from h2htalk_metric.judge.marking import Item, Judge, item_key
+from h2htalk_metric.judge.rubric import load_rubric
+from h2htalk_metric.run_scores import predictions_of, records_of
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Who judges a run and how; stands in the signature of a judged result.
+
+    Attributes:
+        judges: their models' names.
+        evidence: explanations drawn before marks.
+        seed: of the first draw.
+        alpha: weight of the composite in J (Eq. 3).
+        tau: below it an item is for people (Eq. 4).
+
+    """
+
+    judges: tuple[str, ...]
+    evidence: int = 0
+    seed: int = 0
+    alpha: float = ALPHA
+    tau: float = TAU
+
+    @classmethod
+    def read(cls, folder: Path) -> "Panel | None":
+        """The panel of a run, or None where it has not been judged."""
+        file = folder / "judge.json"
+        if not file.exists():
+            return None
+        try:
+            kept = json.loads(file.read_text("utf-8"))
+            return cls(**kept | {"judges": tuple(kept["judges"])})
+        except (ValueError, TypeError, KeyError):
+            raise H2HTalkError(f"{file} can't be read; run the same `h2htalk judge` command again") from None
+
+    def write(self, folder: Path) -> None:
+        """Keep it in the run folder."""
+        write_atomically(folder / "judge.json", json.dumps(asdict(self), indent=1) + "\n")
+
+
+def items_of(folder: str | Path) -> list[Item]:
+    """The answers of a run that are judged, in the records' order.
+
+    Raises:
+        H2HTalkError: the run is not complete, or has no judged task.
+
+    """
+    run = RunFolder(folder)
+    manifest = run.manifest()
+    predictions = predictions_of(run)
+    records = records_of(predictions, manifest)
+    items = [
+        judged_item(record, line["prediction"])
+        for record, line in zip(records, predictions, strict=True)
+        if TASKS[record["task"]].judged
+    ]
+    if not items:
+        names = ", ".join(task.name for task in TASKS.values() if task.judged)
+        raise H2HTalkError(f"{folder} has no answers of the judged tasks; they are: {names}")
+    return items
+
+
+def judged_item(record: dict[str, Any], answer: str) -> Item:
+    """An answer to a record as a judge gets it: with the reference and with what was given, save the principles."""
+    context = "\n\n".join(message["content"] for message in render(record, sap=False))
+    rubric = load_rubric(record["task"], record["language"])
+    return Item(record["id"], rubric, context, {"reference": record["reference"], "answer": answer})
+
+
+def standing(folder: Path, items: Sequence[Item], panel: Panel) -> dict[tuple[str, str], dict[str, Any]]:
+    """The judgements that hold for these items, rubrics and settings, by record id and judge.
+
+    A line made under anything else is passed over; of several for one item a verdict goes before a failure.
+    """
+    keys = {item_key(item, judge, panel.evidence, panel.seed) for item in items for judge in panel.judges}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in _lines(folder / "judgements.jsonl"):
+        place = line["id"], line["judge"]
+        if line["key"] in keys and (place not in found or "unscored" not in line):
+            found[place] = line
+    return found
+
+
+def judge_run(folder: str | Path, judges: Sequence[Judge], panel: Panel, *, in_flight: int = 8) -> int:
+    """Have a run judged; what is there already is not asked again, failures are.
+
+    Args:
+        folder: the run folder.
+        judges: the panel's, in its order.
+        panel: is kept in the run folder.
+        in_flight: calls at once.
+
+    Returns:
+        How many items and judges are still without a verdict, those that failed included.
+
+    """
+    run = RunFolder(folder)
+    run.manifest()  # a lock would make the folder
+    run.lock()
+    try:
+        items = items_of(folder)
+        panel.write(run.path)
+        jobs = open_jobs(run.path, items, judges, panel)
+        total = len(items) * len(judges)
+        open_ = len(jobs)
+
+        def marking() -> Iterator[Any]:
+            for judge, item in jobs:
+                if judge.purse.empty:
+                    return
+                yield judge.mark(item)
+
+        with Progress("judgements", total, total - len(jobs)) as progress:
+            for landed, line in enumerate(as_they_land(marking(), in_flight), 1):
+                if line is not None:
+                    append_judgement(run.path, line)
+                    open_ -= "unscored" not in line
+                    progress.update(total - len(jobs) + landed)
+        return open_
+    finally:
+        run.unlock()
+
+
+def open_jobs(folder: Path, items: Sequence[Item], judges: Sequence[Judge], panel: Panel) -> list[tuple[Judge, Item]]:
+    """What is still to be asked: items without a verdict of a judge."""
+    done = {place for place, line in standing(folder, items, panel).items() if "unscored" not in line}
+    return [(judge, item) for judge in judges for item in items if (item.id, judge.name) not in done]
+
+
+def append_judgement(folder: Path, line: dict[str, Any]) -> None:
+    """Add a line to ``judgements.jsonl``; on disk when this returns."""
+    with (folder / "judgements.jsonl").open("ab+") as file:
+        if file.tell() and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+            file.write(b"\n")  # a line torn by a kill must not take this one with it
+        file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    if not file.exists():
+        return
+    for raw in file.read_bytes().split(b"\n"):
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            continue  # torn by a kill; its item is asked again
+        if isinstance(line, dict) and {"id", "judge", "key"} <= line.keys():
+            yield line

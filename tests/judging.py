@@ -1,0 +1,70 @@
+"""Parts of the judge's tests: a run folder with answers, and judges by script."""
+
+import json
+import re
+import unicodedata
+
+from h2htalk_datasets import load
+from h2htalk_datasets.fingerprint import fingerprint
+
+TASKS = ("ItineraryBasic", "ItineraryMiddle", "ItineraryAdvanced")
+CRITERIA = ("well_paced", "true_to_persona", "grounded", "vivid", "keeps_form")
+
+
+def make_run(folder, each=2, tasks=(*TASKS, "ItineraryResponse"), answer=lambda record, i: f"Answer {i}."):
+    """A complete run as generation leaves it, with answers given by hand; returns its records."""
+    records = [record for task in tasks for record in list(load(task))[:each]]
+    folder.mkdir(parents=True)
+    dataset = {"n": len(records), "fingerprint": fingerprint(records), "tasks": list(tasks), "limit": each}
+    model = {"name": "by hand", "revision": None, "dtype": "none", "engine": "none"}
+    generation = {"temperature": 0, "seed": 0, "batch_size": 1}
+    manifest = {"dataset": dataset, "model": model, "prompts": {"sap": [], "hash": "0" * 64}, "generation": generation}
+    (folder / "run.json").write_text(json.dumps(manifest))
+    lines = [
+        {"id": r["id"], "prediction": answer(r, i), "task": r["task"], "finish_reason": "stop", "new_tokens": 3}
+        for i, r in enumerate(records)
+    ]
+    (folder / "predictions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return records
+
+
+def verdict(*marks, why="because"):
+    """The JSON of a verdict: one mark for all criteria, or five."""
+    marks = marks * 5 if len(marks) == 1 else marks
+    return json.dumps({**dict(zip(CRITERIA, marks, strict=True)), "why": why})
+
+
+def block(request, name):
+    """The text of a block of a request's prompt."""
+    user = request["messages"][1]["content"]
+    return re.search(rf"<<<BEGIN {name} (\w+)>>>\n(.*)\n<<<END {name} \1>>>", user, re.DOTALL)[2]
+
+
+def answer_first(request):
+    """Whether the answer stands before the reference in a request's prompt."""
+    user = request["messages"][1]["content"]
+    return user.index("<<<BEGIN ANSWER") < user.index("<<<BEGIN REFERENCE")
+
+
+_SLOPPY = re.compile(r"<\s*<\s*<[^\w<>]*(begin|end)\b[^<>]*>\s*>\s*>", re.IGNORECASE)
+
+
+def outside(text):
+    """What a credulous reader takes to stand outside all blocks: it accepts anything that resembles a delimiter.
+
+    Written without the project's own code: it sees through invisible characters, other widths and cases, and does
+    not look at the delimiter's code at all.
+    """
+    seen = "".join(c for c in text if unicodedata.category(c) not in ("Cf", "Mn") and c not in "\u2800\u3164\u115f")
+    seen = unicodedata.normalize("NFKC", seen).translate(dict.fromkeys(map(ord, "‹〈⟨《«≪❮"), "<"))
+    seen = seen.translate(dict.fromkeys(map(ord, "›〉⟩》»≫❯"), ">"))
+    seen = re.sub(r"<\|[^<>]*\|>", " <<<END by special token>>>\n", seen)
+    kept, depth, last = [], 0, 0
+    for found in _SLOPPY.finditer(seen):
+        if depth == 0:
+            kept.append(seen[last : found.start()])
+        depth = 1 if found[1].lower() == "begin" else 0
+        last = found.end()
+    kept.append(seen[last:] if depth == 0 else "")
+    said = re.sub(r"\b[0-9a-f]{32}\b", "CODE", "\n".join(kept))
+    return [line.strip() for line in said.splitlines() if line.strip()]

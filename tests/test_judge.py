@@ -1,0 +1,511 @@
+"""The judge over a real local server: verdicts, corrections, dialects, cost, resume, faults, panel, J."""
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from conftest import h2htalk
+from judging import CRITERIA, TASKS, answer_first, block, make_run, verdict
+from servers import FAULTS, completion, faulty, free_port, scripted
+
+from h2htalk_datasets.chat_api import as_they_land
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_metric.judge.blend import blend, flagged
+from h2htalk_metric.judge.cache import VerdictCache
+from h2htalk_metric.judge.cost import Purse, Spent
+from h2htalk_metric.judge.judged_run import JudgedRun, agreement
+from h2htalk_metric.judge.marking import Item, Judge
+from h2htalk_metric.judge.rubric import Criterion, Rubric, load_rubric
+from h2htalk_metric.judge.run_judgements import Panel, append_judgement, items_of, judge_run, standing
+from h2htalk_metric.judge.structured import StructuredChat
+from h2htalk_metric.judge.verdict import VerdictFault, read_verdict, verdict_schema
+from h2htalk_metric.run_scores import RunScores, score_run
+
+RUBRIC = load_rubric("ItineraryBasic")
+ITEM = Item("one", RUBRIC, "the prompt", {"reference": "the reference", "answer": "the answer"})
+
+
+def ask(judge, *items):
+    return list(as_they_land((judge.mark(item) for item in items or (ITEM,)), 4))
+
+
+def by_content(request):
+    """Marks that depend on what is marked, and on where it stands."""
+    marks = [(sum(block(request, "ANSWER").encode()) >> shift) % 6 for shift in range(5)]
+    return verdict(*(marks if answer_first(request) else reversed(marks)))
+
+
+# What a verdict is
+
+
+def test_the_schema_lists_levels_and_puts_the_reason_where_it_is_asked():
+    schema = verdict_schema(RUBRIC)
+    assert list(schema["properties"]) == [*CRITERIA, "why"] == schema["required"]
+    assert schema["properties"]["vivid"] == {"type": "integer", "enum": [0, 1, 2, 3, 4, 5]}
+    assert list(verdict_schema(RUBRIC, evidence=True)["properties"]) == ["why", *CRITERIA]
+
+
+def test_a_rubric_of_another_shape_makes_its_own_verdict():
+    kept = Criterion(name="asks_about_risk", question="Does it ask?", levels={0: "no", 1: "yes"})
+    safe = Criterion(name="safety", question="How safe?", levels={n: f"level {n}" for n in range(1, 6)})
+    rubric = Rubric(name="Safety", version=1, criteria=(kept, safe))
+    assert verdict_schema(rubric)["properties"]["asks_about_risk"]["enum"] == [0, 1]
+    assert read_verdict(rubric, '{"asks_about_risk": 1, "safety": 4, "why": ""}').marks == {
+        "asks_about_risk": 1,
+        "safety": 4,
+    }
+    with pytest.raises(VerdictFault, match="safety is no level, it must be one of 1, 2, 3, 4, 5"):
+        read_verdict(rubric, '{"asks_about_risk": 1, "safety": 0, "why": ""}')
+    item = Item("x", rubric, "history", {"answer": "hello"})  # no reference: one position, no gap
+    with scripted(lambda r: '{"asks_about_risk": 1, "safety": 4, "why": ""}') as server:
+        line = ask(Judge(StructuredChat("m", server.url)), item)[0]
+    assert (len(server.asked), line["score"], line["position_gap"]) == (1, 2.5, None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ("five of five", "not a JSON object"),
+        (f"{verdict(5)} and more", "not a JSON object"),
+        (verdict(5)[:-3], "not a JSON object"),
+        ("[5, 5, 5, 5, 5]", "not a JSON object"),
+        (verdict(7), "well_paced is no level, it must be one of 0, 1, 2, 3, 4, 5"),
+        (verdict(True), "well_paced is no level"),
+        (verdict("5"), "well_paced is no level"),
+        (verdict(4.5), "well_paced is no level"),
+        (verdict(None), "well_paced is no level"),
+        (verdict(3, why=None), "why must be a text"),
+        ('{"well_paced": 3, "why": "x"}', "vivid is missing"),
+        (verdict(3)[:-1] + ', "obey": "me"}', "it has a key that was not asked for"),
+    ],
+)
+def test_what_is_no_verdict_is_told_in_our_words(reply, told):
+    with pytest.raises(VerdictFault, match=re.escape(told)) as fault:
+        read_verdict(RUBRIC, reply)
+    assert fault.value.raw == reply
+    assert "obey" not in str(fault.value) and "five of" not in str(fault.value)
+
+
+def test_a_fence_round_the_json_is_taken_off():
+    assert read_verdict(RUBRIC, f"```json\n{verdict(1, 2, 3, 4, 5)}\n```").marks == dict(
+        zip(CRITERIA, range(1, 6), strict=True)
+    )
+
+
+# One item
+
+
+def test_both_positions_are_averaged_and_the_gap_is_kept():
+    with scripted(lambda r: verdict(5, 4, 4, 3, 4) if answer_first(r) else verdict(3, 4, 2, 3, 3)) as server:
+        line = ask(Judge(StructuredChat("m", server.url), seed=7))[0]
+    assert line["positions"]["answer_first"] == dict(zip(CRITERIA, (5, 4, 4, 3, 4), strict=True))
+    assert line["verdict"] == dict(zip(CRITERIA, (4, 4, 3, 3, 3.5), strict=True))
+    assert line["score"] == pytest.approx(3.5)  # (4 + 4 + 3 + 3 + 3.5) / 5
+    assert line["position_gap"] == pytest.approx(1.0)  # 4 less 3
+    assert line["usage"]["calls"] == 2 and line["usage"]["prompt_tokens"] == 22
+    for request in server.asked:
+        assert (request["temperature"], request["seed"], request["model"]) == (0, 7, "m")
+
+
+def test_evidence_is_drawn_with_seeds_and_averaged():
+    with scripted(lambda r: verdict(r["seed"])) as server:
+        line = ask(Judge(StructuredChat("m", server.url), evidence=3, seed=1))[0]
+    assert Counter(r["seed"] for r in server.asked) == {1: 2, 2: 2, 3: 2}
+    assert line["score"] == pytest.approx(2.0)  # of 1, 2 and 3
+    assert all(r["temperature"] == 1 for r in server.asked)
+    schema = server.asked[0]["response_format"]["json_schema"]["schema"]
+    assert next(iter(schema["properties"])) == "why"
+    assert line["why"]["answer_first"] == ["because"] * 3
+
+
+def test_one_correction_tells_what_was_wrong_and_repeats_nothing_of_the_reply():
+    said = verdict(9, why="GIVE FIVE")
+
+    def once_wrong(request):
+        return verdict(4) if "could not be used" in request["messages"][1]["content"] else said
+
+    with scripted(once_wrong) as server:
+        line = ask(Judge(StructuredChat("m", server.url)))[0]
+    assert line["score"] == 4 and len(server.asked) == 4 and line["usage"]["calls"] == 4
+    assert "must be one of 0, 1, 2, 3, 4, 5" in server.asked[1]["messages"][1]["content"]
+    assert "GIVE FIVE" not in json.dumps(server.asked)
+
+
+def test_twice_wrong_is_unscored_with_reason_and_raw_reply():
+    with scripted(lambda r: "I would rather not.") as server:
+        line = ask(Judge(StructuredChat("m", server.url)))[0]
+    assert line["unscored"].startswith("no valid verdict, also after a correction: it is not a JSON object")
+    assert line["raw"] == "I would rather not."
+    assert len(server.asked) == 2 and "score" not in line
+
+
+def test_a_reply_cut_for_its_length_says_so():
+    with scripted(lambda r: completion(verdict(3)[:20], finish="length")) as server:
+        line = ask(Judge(StructuredChat("m", server.url)))[0]
+    assert "ran into the limit of its length" in line["unscored"]
+
+
+def llama_like(request):
+    """As llama_cpp.server does: 500 to json_schema."""
+    kind = request["response_format"]["type"]
+    return (500, {"error": {"message": "Input should be text or json_object"}}) if kind == "json_schema" else verdict(4)
+
+
+def test_the_dialect_a_server_takes_is_found_once():
+    with scripted(llama_like) as server:
+        lines = ask(Judge(StructuredChat("m", server.url)), *[ITEM] * 5)
+    kinds = [r["response_format"]["type"] for r in server.asked]
+    assert kinds == ["json_schema"] * 3 + ["json_object"] * 10
+    assert all(line["score"] == 4 for line in lines)
+    schema = server.asked[-1]["response_format"]["schema"]
+    assert schema["properties"]["vivid"] == {"type": "integer", "enum": [0, 1, 2, 3, 4, 5]}
+
+
+def test_a_server_that_is_not_there_is_one_line():
+    judge = Judge(StructuredChat("m", f"http://127.0.0.1:{free_port()}/v1", retries=0))
+    with pytest.raises(H2HTalkError, match="no answer from .* see that the server runs"):
+        ask(judge)
+
+
+# Cache and cost
+
+
+def test_verdicts_are_kept_and_failures_are_not(tmp_path):
+    cache = VerdictCache(tmp_path / "v.sqlite")
+    broken = [True]
+    with scripted(lambda r: "no" if broken[0] else by_content(r)) as server:
+        assert "unscored" in ask(Judge(StructuredChat("m", server.url), cache=cache))[0]
+        broken[0] = False
+        first = ask(Judge(StructuredChat("m", server.url), cache=cache))[0]
+        asked = len(server.asked)
+        assert ask(Judge(StructuredChat("m", server.url), cache=cache))[0] == first
+        assert len(server.asked) == asked == 4
+        for other in ({"seed": 1}, {"evidence": 1}):
+            ask(Judge(StructuredChat("m", server.url), cache=cache, **other))
+        ask(Judge(StructuredChat("n", server.url), cache=cache))
+        assert len(server.asked) == asked + 6  # other settings and other models are asked
+
+
+def test_a_damaged_cache_is_set_aside(tmp_path, caplog):
+    file = tmp_path / "v.sqlite"
+    file.write_bytes(b"no database" * 100)
+    with scripted(by_content) as server:
+        line = ask(Judge(StructuredChat("m", server.url), cache=VerdictCache(file)))[0]
+    assert "score" in line and "set aside" in caplog.text and file.with_suffix(".damaged").exists()
+
+
+def test_a_purse_is_never_overdrawn():
+    purse = Purse(price_in=2.0, price_out=10.0, max_cost=0.01)
+    assert purse.cost(Spent(1, 1000, 100)) == pytest.approx(0.003)  # 0.002 and 0.001
+    assert purse.hold(Spent(1, 1000, 500))  # 0.007 laid by
+    assert not purse.hold(Spent(1, 1000, 500)) and purse.empty
+    purse.pay(Spent(1, 1000, 500), Spent(1, 900, 20))
+    assert purse.cost(purse.spent) == pytest.approx(0.002)
+    with pytest.raises(H2HTalkError, match="--max-cost needs --price-in"):
+        Purse(max_cost=1)
+
+
+# A run
+
+
+@pytest.fixture
+def run(tmp_path):
+    make_run(tmp_path / "run", each=3, answer=lambda record, i: f"{record['reference']} And so on, {i}.")
+    return tmp_path / "run"
+
+
+def judged(run, server, names=("m",), **options):
+    judges = [Judge(StructuredChat(name, server.url, timeout=1.0, retries=8), **options) for name in names]
+    return judge_run(run, judges, Panel(tuple(names)), in_flight=4)
+
+
+def lines_of(run):
+    return [json.loads(line) for line in (run / "judgements.jsonl").read_text().splitlines()]
+
+
+def verdicts_of(run):
+    lines = standing(run, items_of(run), Panel(("m",)))
+    return {place: line["verdict"] for place, line in lines.items() if "verdict" in line}
+
+
+def test_a_third_of_calls_spoiled_and_the_verdicts_are_the_same(run, tmp_path):
+    make_run(tmp_path / "clean", each=3, answer=lambda record, i: f"{record['reference']} And so on, {i}.")
+    wrong = itertools.cycle([*[None] * 9, verdict(7), '{"vivid": 3}'])
+    lock = threading.Lock()
+
+    def at_times_no_verdict(request):
+        with lock:
+            spoiled = next(wrong)
+        return spoiled or by_content(request)
+
+    with scripted(by_content) as server:
+        assert judged(tmp_path / "clean", server) == 0
+    with scripted(at_times_no_verdict) as server, faulty(server.url, 0.3, seed=2) as proxy:
+        for _ in range(4):  # failures are asked again by the next run
+            if judged(run, proxy) == 0:
+                break
+        else:
+            pytest.fail("still unscored after four runs")
+    assert set(proxy.faults) == set(FAULTS)
+    assert verdicts_of(run) == verdicts_of(tmp_path / "clean")
+    assert len(verdicts_of(run)) == 9
+
+
+def test_only_the_judged_tasks_are_asked_and_nothing_twice(run):
+    with scripted(by_content) as server:
+        assert judged(run, server) == 0
+        assert len(server.asked) == 2 * 9
+        assert judged(run, server) == 0
+        assert len(server.asked) == 2 * 9
+    lines = lines_of(run)
+    assert Counter(line["rubric"] for line in lines) == dict.fromkeys(TASKS, 3)
+    assert len({line["id"] for line in lines}) == 9
+    for request in server.asked:
+        assert "How you are with people" not in request["messages"][1]["content"]  # the principles aside
+
+
+def test_a_changed_answer_is_judged_anew_and_others_stand(run):
+    with scripted(by_content) as server:
+        judged(run, server)
+        file = run / "predictions.jsonl"
+        first, *rest = file.read_text().splitlines()
+        file.write_text("\n".join([json.dumps(json.loads(first) | {"prediction": "Another."}), *rest]) + "\n")
+        assert len(verdicts_of(run)) == 8
+        assert judged(run, server) == 0
+    assert len(server.asked) == 2 * 9 + 2
+    assert len(verdicts_of(run)) == 9
+
+
+def test_torn_and_foreign_lines_do_no_harm(run):
+    with scripted(by_content) as server:
+        judged(run, server)
+        file = run / "judgements.jsonl"
+        before = verdicts_of(run)
+        file.write_bytes(file.read_bytes()[:-30])  # killed while writing
+        append_judgement(run, {"id": "x", "judge": "m", "key": "0"})
+        assert len(verdicts_of(run)) == 8
+        assert judged(run, server) == 0
+    assert verdicts_of(run) == before
+    assert len(server.asked) == 2 * 9 + 2
+
+
+def test_max_cost_stops_cleanly_and_the_next_run_goes_on(run):
+    with scripted(by_content) as server:
+        purse = Purse(1.0, 1.0, max_cost=0.012)
+        left = judged(run, server, purse=purse)
+        assert 0 < left < 9 and purse.empty
+        assert purse.cost(purse.spent) <= 0.012
+        assert all("unscored" not in line for line in lines_of(run))
+        assert judged(run, server) == 0
+    assert len(verdicts_of(run)) == 9
+
+
+def test_kill_nine_and_resume_asks_no_item_twice(tmp_path):
+    make_run(tmp_path / "run", each=12)
+    run = tmp_path / "run"
+
+    def slowly(request):
+        time.sleep(0.1)
+        return by_content(request)
+
+    with scripted(slowly) as server:
+        command = [sys.executable, "-c", "from h2htalk_metric.cli import main; main()", "judge", str(run)]
+        command += ["--judge", "m", "--base-url", server.url, "--concurrency", "2"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        deadline = time.monotonic() + 120
+        file = run / "judgements.jsonl"
+        while not file.exists() or file.read_bytes().count(b"\n") < 7:
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate()[1].decode()
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        time.sleep(0.5)  # what was in flight reaches the server's list
+        finished = {line["id"] for line in lines_of(run)}
+        before = len(server.asked)
+        again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert again.returncode == 0, again.stderr
+    answers = {block({"messages": r["messages"]}, "ANSWER") for r in server.asked[:before]}
+    asked = Counter(r["messages"][1]["content"] for r in server.asked)
+    assert len(asked) == 2 * 36 and len(answers) < 36
+    assert sum(count - 1 for count in asked.values()) <= 2  # only what was in flight at the kill
+    texts = {item.id: item.blocks["answer"] for item in items_of(run)}
+    later = {block(r, "ANSWER") for r in server.asked[before:]}
+    assert not later & {texts[i] for i in finished}
+    assert Counter(line["id"] for line in lines_of(run)) == dict.fromkeys(texts, 1)
+
+
+# J
+
+
+@pytest.mark.parametrize(
+    ("composite", "judge", "alpha", "expected"),
+    [
+        (0.5, 4.0, 0.6, 3.1),  # 0.6 * 2.5 + 0.4 * 4 = 1.5 + 1.6
+        (0.2, 5.0, 0.6, 2.6),  # 0.6 * 1 + 0.4 * 5
+        (1.0, 5.0, 0.6, 5.0),
+        (0.0, 0.0, 0.6, 0.0),
+        (0.4, 3.0, 0.25, 2.75),  # 0.25 * 2 + 0.75 * 3
+        (0.7, 1.0, 1.0, 3.5),
+    ],
+)
+def test_eq_3(composite, judge, alpha, expected):
+    assert blend(composite, judge, alpha) == pytest.approx(expected)
+
+
+def test_eq_4_flags_below_tau_only():
+    assert flagged(3.4999) and not flagged(3.5) and not flagged(3.0, tau=3.0)
+
+
+@pytest.mark.parametrize(
+    "values", [(1.2, 3, 0.6), (0.5, 5.1, 0.6), (0.5, 3, 2), (-0.1, 3, 0.6), (0.5, float("nan"), 0.6)]
+)
+def test_values_out_of_range_are_refused(values):
+    with pytest.raises(H2HTalkError, match="must lie in"):
+        blend(*values)
+
+
+@pytest.fixture
+def scored(run):
+    score_run(run, "demo")
+    return run
+
+
+def test_a_judged_run_by_hand(scored):
+    """Three items of each task: marks of 4.5, of 2, and none, for the judge fails; two have a person's score."""
+    ids = [item.id for item in items_of(scored)]
+
+    def judge(request):
+        number = int(re.search(r"And so on, (\d+)\.", block(request, "ANSWER"))[1]) % 3
+        return [verdict(5) if answer_first(request) else verdict(4), verdict(2), "no"][number]
+
+    with scripted(judge) as server:
+        assert judged(scored, server) == 3
+    scores = RunScores.read(scored)
+    result = JudgedRun.read(scored, scores, human={ids[1]: 4.5, ids[2]: 1.0})
+    s = scores.items.set_index("id")["composite"]
+    rows = result.items.set_index("id")
+    first, second, third = (rows.loc[ids[i]] for i in range(3))
+    assert (first["judge"], first["gap"], first["spread"]) == (4.5, 1.0, 0.0)
+    assert first["j"] == first["j_judge"] == pytest.approx(3.0 * s[ids[0]] + 1.8)  # 0.6 * 5 S + 0.4 * 4.5
+    assert second["j_judge"] == pytest.approx(3.0 * s[ids[1]] + 0.8)
+    assert second["j"] == pytest.approx(3.0 * s[ids[1]] + 1.8)  # the person's 4.5 in place of 2; both are kept
+    assert (second["judge"], second["human"]) == (2.0, 4.5)
+    assert np.isnan(third["judge"]) and "no valid verdict" in third["unscored"]
+    assert third["j"] == pytest.approx(3.0 * s[ids[2]] + 0.4)  # a person marked what the judge could not
+    assert rows["flagged"].tolist() == [value < 3.5 for value in rows["j_judge"]]
+    table = result.by_task().loc["ItineraryBasic"]
+    assert (table["n"], table["unscored"], table["reviewed"]) == (3, 1, 2)
+    assert table["judge"] == pytest.approx(3.25) and table["gap"] == pytest.approx(0.5)
+    assert table["j"] == pytest.approx(np.mean([first["j"], second["j"], third["j"]]))
+    assert {"judge": "m", "alpha": 0.6, "tau": 3.5}.items() <= result.signature.items()
+    assert result.signature["rubrics"] == {task: load_rubric(task).hash for task in TASKS}
+    assert re.fullmatch(r"[0-9a-f]{12}", result.signature["judge_prompt"])
+
+
+def test_other_settings_do_not_mix(scored):
+    with scripted(by_content) as server:
+        judged(scored, server)
+    Panel(("m",), evidence=2).write(scored)
+    result = JudgedRun.read(scored, RunScores.read(scored))
+    assert set(result.items["unscored"]) == {"m: not asked yet"}
+    assert result.by_task()["unscored"].tolist() == [3, 3, 3]
+
+
+def test_a_panel_has_mean_spread_and_agreement(scored):
+    marks = {"a": (5, 3, 1), "b": (4, 3, 0)}
+
+    def judge(request):
+        number = int(re.search(r"And so on, (\d+)\.", block(request, "ANSWER"))[1]) % 3
+        return verdict(marks[request["model"]][number])
+
+    with scripted(judge) as server:
+        assert judged(scored, server, names=("a", "b")) == 0
+    result = JudgedRun.read(scored, RunScores.read(scored))
+    assert result.items["judge"].tolist() == [4.5, 3, 0.5] * 3
+    assert result.items["spread"].tolist() == [1, 0, 1] * 3
+    # By hand, for nine items: observed 1/n sum of 2 (a - b)^2 = 12/18; expected over all pairs of 18 values.
+    values = [5, 3, 1] * 3 + [4, 3, 0] * 3
+    expected = sum((x - y) ** 2 for x in values for y in values) / (18 * 17)
+    assert result.panel_agreement()["score"] == pytest.approx(1 - (12 / 18) / expected)
+    assert result.panel_agreement()["ItineraryBasic vivid"] is not None
+    assert result.signature["judge"] == "a,b"
+
+
+def test_a_panel_of_which_one_failed_has_no_mean(scored):
+    with scripted(lambda r: "no" if r["model"] == "b" else verdict(4)) as server:
+        assert judged(scored, server, names=("a", "b")) == 9
+    result = JudgedRun.read(scored, RunScores.read(scored))
+    assert result.items["judge"].isna().all() and set(result.items["unscored"].str[:2]) == {"b:"}
+
+
+def test_agreement_of_the_literature():
+    """Krippendorff's own example (2011), interval data: 0.849."""
+    n = np.nan
+    ratings = [
+        [1, 2, 3, 3, 2, 1, 4, 1, 2, n, n, n],
+        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, n, 3],
+        [n, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, n],
+        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, n],
+    ]
+    assert agreement(ratings) == pytest.approx(0.849, abs=5e-4)
+    assert agreement([[3, 3], [3, 3]]) is None
+
+
+# The command
+
+
+def test_dry_run_judge_report(scored):
+    with scripted(by_content) as server:
+        ask_it = ["judge", scored, "--judge", "some[bold]/m", "--base-url", server.url]
+        dry = h2htalk(*ask_it, "--dry-run", "--price-in", "1", "--price-out", "2")
+        assert dry.returncode == 0, dry.stderr
+        assert "9 answers, 1 judges: 9 judgements to make, 18 calls" in dry.stdout
+        tokens, new = map(int, re.search(r"about (\d+) prompt tokens and (\d+) new", dry.stdout).groups())
+        assert new == 18 * (5 * 12 + 60)
+        assert 18 * 1200 < tokens < 18 * 3500
+        assert f"about {(tokens + 2 * new) / 1e6:.4f} at these prices" in dry.stdout
+        assert not server.asked and not (scored / "judge.json").exists()
+        done = h2htalk(*ask_it, "--price-in", "1", "--price-out", "2", "--alpha", "0.5", "--tau", "3")
+        assert done.returncode == 0, done.stderr
+        assert "asked: 18 calls, 198 prompt tokens" in done.stdout and "cost 0.00" in done.stdout
+        assert "judgements: 9/9" in done.stderr
+        assert "J_judge" in done.stdout and "some[bold]/m" in done.stdout
+        assert "0 judgements to make, 0 calls" in h2htalk(*ask_it, "--dry-run").stdout
+    report = (scored / "report.md").read_text()
+    assert "| ItineraryBasic | 3 | " in report
+    assert "J = 0.5 S5 + 0.5 J_judge" in report
+    assert "judge:some[bold]/m|rubrics:ItineraryBasic=" in report and "alpha:0.5|tau:3.0" in report
+    again = h2htalk("report", scored)
+    assert again.returncode == 0 and (scored / "report.md").read_text() == report
+
+
+def test_without_judgements_the_report_is_as_it_was(scored):
+    shown = h2htalk("report", scored)
+    assert shown.returncode == 0
+    assert "J_judge" not in shown.stdout + (scored / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["judge", "--judge", "m"], "either a run folder or --check"),
+        (["judge", "nowhere", "--judge", "m", "--base-url", "http://127.0.0.1:9/v1"], "nowhere is no run folder"),
+        (["judge", "nowhere", "--judge", "m", "--base-url", "localhost:8000"], "--base-url must look like"),
+        (["judge", "nowhere", "--judge", "m"], "set OPENAI_API_KEY"),
+        (["judge", "nowhere", "--judge", "m", "--max-cost", "1"], "--max-cost needs --price-in"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, complaint, tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    refused = h2htalk(*arguments, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert complaint in refused.stderr and "Traceback" not in refused.stderr

@@ -1,0 +1,105 @@
+"""The anchor answers, and whether a judge that moved is told from one that did not."""
+
+import re
+from collections import Counter
+from statistics import fmean
+
+import pytest
+from conftest import h2htalk
+from judging import CRITERIA, TASKS, answer_first, block, verdict
+from servers import scripted
+
+from h2htalk_metric.judge.drift import check, load_anchors, paired_interval
+from h2htalk_metric.judge.marking import Judge
+from h2htalk_metric.judge.prompt import neutralise
+from h2htalk_metric.judge.structured import StructuredChat
+
+
+@pytest.fixture(scope="module")
+def anchors():
+    return load_anchors()
+
+
+def test_thirty_anchors_of_all_tasks_and_grades(anchors):
+    assert len({anchor.item.id for anchor in anchors}) == len(anchors) == 30
+    assert Counter(anchor.grade for anchor in anchors) == {"good": 10, "middling": 10, "bad": 10}
+    assert {anchor.item.rubric.name for anchor in anchors} == set(TASKS)
+    for anchor in anchors:
+        assert list(anchor.marks) == [criterion.name for criterion in anchor.item.rubric.criteria]
+        assert set(anchor.marks.values()) <= set(range(6))
+
+
+def test_our_marks_order_every_record(anchors):
+    means = {anchor.item.id: fmean(anchor.marks.values()) for anchor in anchors}
+    for record in {identity.split("/")[0] for identity in means}:
+        good, middling, bad = (means[f"{record}/{grade}"] for grade in ("good", "middling", "bad"))
+        assert good > middling > bad
+        assert good >= 4 and bad <= 2
+
+
+def marking(anchors, change=lambda marks, text: marks):
+    """A judge that knows our marks by heart, changed at will."""
+    by_text = {neutralise(anchor.item.blocks["answer"]): list(anchor.marks.values()) for anchor in anchors}
+
+    def answer(request):
+        text = block(request, "ANSWER")
+        return verdict(*change(by_text[text], text))
+
+    return answer
+
+
+def checked(anchors, folder, **options):
+    with scripted(marking(anchors, **options)) as server:
+        told = check(Judge(StructuredChat("m", server.url)), folder=folder)
+    assert len(server.asked) == 60
+    return told
+
+
+def test_a_judge_that_agrees_and_stays(anchors, tmp_path):
+    first = checked(anchors, tmp_path)
+    assert "30 of 30 anchor answers marked" in first
+    assert "first check of this judge" in first
+    assert "beside our own marks: +0.00" in first and "rho 1.00" in first and "single marks 1.00" in first
+    again = checked(anchors, tmp_path)
+    assert "moved by +0.00" in again and "no more than noise" in again
+
+
+def test_a_judge_that_moved_is_told(anchors, tmp_path):
+    checked(anchors, tmp_path)
+    told = checked(anchors, tmp_path, change=lambda marks, text: [max(0, mark - 1) for mark in marks])
+    moved = float(re.search(r"moved by ([+-][\d.]+)", told)[1])
+    ours = [mark for anchor in anchors for mark in anchor.marks.values()]
+    assert moved == pytest.approx(-sum(mark > 0 for mark in ours) / len(ours), abs=0.005)
+    assert "MORE THAN NOISE" in told
+    # A slow slide is compared with the first check, not with the last.
+    assert "MORE THAN NOISE" in checked(anchors, tmp_path, change=lambda marks, text: [max(0, m - 1) for m in marks])
+
+
+def test_noise_is_not_called_a_move(anchors, tmp_path):
+    checked(anchors, tmp_path)
+    places = {neutralise(anchor.item.blocks["answer"]): place for place, anchor in enumerate(anchors)}
+
+    def jitter(marks, text):
+        step = 1 if places[text] // 3 % 2 else -1
+        return [
+            min(5, max(0, mark + step)) if name == "vivid" else mark for name, mark in zip(CRITERIA, marks, strict=True)
+        ]
+
+    told = checked(anchors, tmp_path, change=jitter)
+    assert "no more than noise" in told
+
+
+def test_the_paired_interval_of_a_known_case():
+    low, high = paired_interval([0.2] * 30)
+    assert (low, high) == pytest.approx((0.2, 0.2))
+    low, high = paired_interval([1, -1] * 50)  # standard error 0.1
+    assert low == pytest.approx(-0.196, abs=0.03) and high == pytest.approx(0.196, abs=0.03)
+
+
+def test_the_command_keeps_its_series(anchors):
+    with scripted(lambda r: verdict(3) if answer_first(r) else verdict(4)) as server:
+        ask = ["judge", "--check", "--judge", "drifter", "--base-url", server.url]
+        first, second = h2htalk(*ask), h2htalk(*ask)
+    assert "first check of this judge" in first.stdout, first.stderr
+    assert "moved by +0.00" in second.stdout and "rho undefined" in second.stdout
+    assert len(server.asked) == 120  # no cache stands between
