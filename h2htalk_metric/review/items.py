@@ -49,7 +49,7 @@ class ReviewItem(NamedTuple):
 
 
 def parts_of(messages: Sequence[Mapping[str, str]], persona: str) -> tuple[Part, ...]:
-    """Split messages into what a rater opens when needed (principles, profile) and what is read for every item.
+    """Split messages into what a rater opens when needed (principles, profile, task) and what is read every time.
 
     Args:
         messages: as the model was sent them.
@@ -68,7 +68,7 @@ def parts_of(messages: Sequence[Mapping[str, str]], persona: str) -> tuple[Part,
         above, _, introduction = text[: found.start()].strip().rpartition("\n")
         parts.append(Part("Principles", above.strip(), folded=True))
         parts.append(Part("Profile", f"{introduction}\n\n{found.group()}".strip(), folded=True))
-        parts.append(Part("Task", text[found.end() :].strip()))
+        parts.append(Part("Task", text[found.end() :].strip(), folded=True))
     return tuple(part for part in parts if part.text)
 
 
