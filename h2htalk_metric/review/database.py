@@ -136,9 +136,7 @@ class Reviews:
         """
         items = list(items)
         rubrics = {item.rubric.hash: item.rubric.model_dump_json() for item in items}
-        rows = [
-            (i.id, i.task, json.dumps(i.parts), i.reference, i.answer, i.rubric.hash, i.group) for i in items
-        ]
+        rows = [(i.id, i.task, json.dumps(i.parts), i.reference, i.answer, i.rubric.hash, i.group) for i in items]
         with _connected(_file(folder)) as base:
             base.execute("PRAGMA journal_mode=WAL")
             base.execute("BEGIN IMMEDIATE")
@@ -326,9 +324,7 @@ def _revisions(base: sqlite3.Connection, item: str, rater: str) -> list[Marking]
     return [_marking(row) for row in rows]
 
 
-def _append(
-    base: sqlite3.Connection, item: str, rater: str, marks: Mapping[str, int], note: str, source: str
-) -> int:
+def _append(base: sqlite3.Connection, item: str, rater: str, marks: Mapping[str, int], note: str, source: str) -> int:
     revision = len(_revisions(base, item, rater)) + 1
     time = datetime.now(timezone.utc).isoformat(timespec="seconds")
     base.execute(

@@ -1,20 +1,16 @@
 """What people mark: an answer with all that its model was given, and the rubric for it."""
 
-__all__ = ["GROUPS", "Part", "ReviewItem", "draw", "parts_of", "sample"]
+__all__ = ["GROUPS", "Group", "Part", "ReviewItem", "parts_of"]
 
-import random
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.judge.rubric import Rubric
 
 Group = Literal["flagged", "control", "sample"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 """Why an item is there: its J is below tau; its J is not, and it was drawn beside those; drawn from a run at large."""
-
-_CONTROLS = 20  # as many controls as flagged items, up to this
 
 
 class Part(NamedTuple):
@@ -70,32 +66,3 @@ def parts_of(messages: Sequence[Mapping[str, str]], persona: str) -> tuple[Part,
         parts.append(Part("Profile", f"{introduction}\n\n{found.group()}".strip(), folded=True))
         parts.append(Part("Task", text[found.end() :].strip(), folded=True))
     return tuple(part for part in parts if part.text)
-
-
-def draw(
-    values: Mapping[str, float], tau: float, *, controls: int | None = None, seed: int = 0
-) -> dict[str, Group]:
-    """Choose what people see of a judged run: all that is flagged, and controls drawn from the rest.
-
-    Args:
-        values: J by item id, 0..5.
-        tau: what lies below it is flagged (Eq. 4).
-        controls: how many of the rest; as many as are flagged, up to 20, if not given.
-        seed: of the draw.
-
-    """
-    flagged = [identity for identity, value in values.items() if value < tau]
-    rest = sorted(values.keys() - set(flagged))
-    wanted = min(len(flagged), _CONTROLS) if controls is None else controls
-    drawn = random.Random(f"controls {seed}").sample(rest, min(wanted, len(rest)))
-    if not flagged and not drawn:
-        raise H2HTalkError(f"no answer lies below tau = {tau:g}; name --controls N to look at some all the same")
-    return dict.fromkeys(flagged, "flagged") | dict.fromkeys(drawn, "control")
-
-
-def sample(ids: Sequence[str], count: int, seed: int = 0) -> dict[str, Group]:
-    """Draw `count` of the ids, whatever a judge says; all of them if there are fewer."""
-    if not ids:
-        raise H2HTalkError("the run has no answers to the judged tasks (ItineraryBasic, -Middle, -Advanced)")
-    drawn = random.Random(f"sample {seed}").sample(sorted(ids), min(count, len(ids)))
-    return dict.fromkeys(drawn, "sample")
