@@ -3,7 +3,7 @@
 __all__ = ["review_app"]
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class _PageFirst(TyperGroup):
     """A group whose first argument may be left out: what is no command of it is the run to show the page of."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):
             args = ["page", *args]
         return super().parse_args(ctx, args)

@@ -303,10 +303,7 @@ def test_reviews_as_csv_hold_one_row_an_item_and_rater(reviews):
 
 def fill(sheet, out, rater, by_id, delimiter=","):
     with sheet.open(encoding="utf-8-sig", newline="") as source:
-        rows = list(csv.DictReader(source))
-    for row in rows:
-        row |= by_id.get(row["id"], {})
-        row["rater"] = rater
+        rows = [row | by_id.get(row["id"], {}) | {"rater": rater} for row in csv.DictReader(source)]
     with out.open("w", encoding="utf-8", newline="") as target:
         writer = csv.DictWriter(target, rows[0].keys(), delimiter=delimiter)
         writer.writeheader()

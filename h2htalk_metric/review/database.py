@@ -186,9 +186,9 @@ class Reviews:
         """
         added = present = 0
         with self._transaction() as base:
-            for item, name, marks, note in rows:
+            for item, name, given, remark in rows:
                 rater = _enter(base, check_name(name))
-                marks, note = check_marks(self.item(item).rubric, marks), _check_note(note)
+                marks, note = check_marks(self.item(item).rubric, given), _check_note(remark)
                 if any((old.marks, old.note) == (marks, note) for old in _revisions(base, item, rater)):
                     present += 1
                 else:
