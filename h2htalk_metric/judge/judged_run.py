@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -104,7 +104,7 @@ class JudgedRun:
         return rows.pivot(index="judge", columns="id", values=column).to_numpy(dtype=float)
 
 
-def agreement(ratings: Sequence[Sequence[float]] | np.ndarray, level: str = "interval") -> float | None:
+def agreement(ratings: Sequence[Sequence[float]] | np.ndarray, level: Literal["ordinal", "interval"] = "interval") -> float | None:
     """Krippendorff's alpha.
 
     Args:

@@ -201,6 +201,7 @@ function header() {
   return make("header", {},
     make("div", { class: "line" },
       make("strong", {}, "Review"),
+      make("span", { class: "keys" }, "number: mark · up, down: criterion · left, right: item"),
       make("progress", { max: state.items.length || 1, value: done, "aria-label": "Progress" }),
       make("span", { class: "count" }, `${done} of ${state.items.length} marked`),
       make("span", { class: "rater" }, state.rater),
@@ -245,8 +246,7 @@ function draw() {
         make("div", { class: "buttons" },
           make("button", { type: "button", class: "plain", onclick: () => step(-1) }, "Back"),
           make("button", { type: "button", class: "plain", onclick: () => step(1) }, "Forward"),
-          make("button", { type: "button", class: "primary", onclick: save }, "Save and go on ", make("kbd", {}, "Enter"))),
-        make("p", { class: "keys" }, "Number: mark. Up, down: criterion. Left, right: item."))));
+          make("button", { type: "button", class: "primary", onclick: save }, "Save and go on ", make("kbd", {}, "Enter"))))));
   root.querySelector("textarea").value = state.note;
   root.querySelector(".strip .here")?.scrollIntoView({ block: "nearest", inline: "center" });
   drawRubric();
