@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -104,11 +104,12 @@ class JudgedRun:
         return rows.pivot(index="judge", columns="id", values=column).to_numpy(dtype=float)
 
 
-def agreement(ratings: Sequence[Sequence[float]] | np.ndarray) -> float | None:
-    """Krippendorff's alpha, interval level.
+def agreement(ratings: Sequence[Sequence[float]] | np.ndarray, level: Literal["ordinal", "interval"] = "interval") -> float | None:
+    """Krippendorff's alpha.
 
     Args:
         ratings: shape (raters, items), NaN where a rater has none.
+        level: of measurement.
 
     Returns:
         1 for full agreement, 0 for chance; None where it is undefined, for fewer than two raters or values.
@@ -120,7 +121,7 @@ def agreement(ratings: Sequence[Sequence[float]] | np.ndarray) -> float | None:
     paired = values[:, (~np.isnan(values)).sum(axis=0) > 1]
     if len(np.unique(paired[~np.isnan(paired)])) < 2:
         return None
-    return float(krippendorff.alpha(reliability_data=paired, level_of_measurement="interval"))
+    return float(krippendorff.alpha(reliability_data=paired, level_of_measurement=level))
 
 
 def _row(

@@ -1,0 +1,179 @@
+"""What people's marks come to: a score per item, and how far people agree with each other and with the judge."""
+
+__all__ = ["Agreement", "JudgeAgreement", "PeopleAgreement", "agreement", "agreement_table", "human_scores"]
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from h2htalk_metric.judge.drift import paired_interval
+from h2htalk_metric.judge.judged_run import JudgedRun
+from h2htalk_metric.judge.judged_run import agreement as alpha
+from h2htalk_metric.review.database import Marking, Reviews
+from h2htalk_metric.review.items import GROUPS, ReviewItem
+from h2htalk_metric.review.protocol import item_score, mean_mark, on_scale
+from h2htalk_metric.run_scores import RunScores
+from h2htalk_metric.statistics import Interval
+
+
+class PeopleAgreement(NamedTuple):
+    """The first two raters of each item against each other; a third is asked only where these differ.
+
+    Attributes:
+        items: that have two raters.
+        alpha: Krippendorff's, ordinal, of the raters' means per item.
+        criteria: the same of the marks for each criterion.
+
+    """
+
+    items: int
+    alpha: float | None
+    criteria: dict[str, float | None]
+
+
+class JudgeAgreement(NamedTuple):
+    """The judge's scores against people's, item by item.
+
+    Attributes:
+        items: that both have scored.
+        alpha: Krippendorff's, ordinal.
+        spearman: rank correlation.
+        difference: judge less people on 0..5, its mean with a 95% bootstrap interval.
+
+    """
+
+    items: int
+    alpha: float | None
+    spearman: float | None
+    difference: Interval | None
+
+
+class Agreement(NamedTuple):
+    """Of one group of items; what is undefined for want of items or of different marks is None.
+
+    Attributes:
+        drawn: items of the group.
+        settled: those with a score by people.
+        people: among people.
+        judge: between judge and people; None where the run is not judged.
+
+    """
+
+    drawn: int
+    settled: int
+    people: PeopleAgreement
+    judge: JudgeAgreement | None
+
+
+def human_scores(run_folder: str | Path) -> dict[str, float]:
+    """People's scores, 0..5, of the items that are settled; empty where there are no reviews.
+
+    With two raters an item's score is the mean of their means. Where those disagree the item has no score until a
+    third has marked it; then the median of the three marks counts on every criterion, and the score is the mean over
+    criteria. The rule of disagreement: see :mod:`h2htalk_metric.review.protocol`.
+    """
+    if not Reviews.exist(run_folder):
+        return {}
+    reviews = Reviews(run_folder)
+    scores = {
+        identity: item_score(reviews.items[identity].rubric, [marking.marks for marking in by_rater.values()])
+        for identity, by_rater in reviews.markings().items()
+    }
+    return {identity: score for identity, score in scores.items() if score is not None}
+
+
+def agreement(run_folder: str | Path) -> dict[str, Agreement]:
+    """Agreement by group (``flagged``, ``control``, ``sample``, those that there are) and of ``all``.
+
+    Flagged items were chosen for their low scores, so figures over all items are no estimate for the whole run.
+
+    Raises:
+        H2HTalkError: the run has no reviews.
+
+    """
+    reviews = Reviews(run_folder)
+    markings = reviews.markings()
+    people, judge = human_scores(run_folder), _judge_scores(Path(run_folder))
+    groups = {group: [i for i in reviews.items.values() if i.group == group] for group in GROUPS}
+    found = {group: items for group, items in groups.items() if items} | {"all": list(reviews.items.values())}
+    return {
+        group: Agreement(
+            len(items),
+            sum(item.id in people for item in items),
+            _among_people(items, markings),
+            None if judge is None else _judge_against_people([item.id for item in items], judge, people),
+        )
+        for group, items in found.items()
+    }
+
+
+def agreement_table(found: Mapping[str, Agreement]) -> Table:
+    """Agreement for a terminal."""
+    table = Table(title="Agreement: Krippendorff's alpha (ordinal), judge less people on 0 to 5", title_justify="left")
+    for head in ("items", "drawn", "settled", "people alpha", "n", "judge alpha", "Spearman", "judge - people", "n"):
+        table.add_column(head, justify="left" if head == "items" else "right")
+    for group, one in found.items():
+        cells = [group, str(one.drawn), str(one.settled), _figure(one.people.alpha), str(one.people.items)]
+        if one.judge is not None:
+            gap = one.judge.difference
+            interval = f"{gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})" if gap else "-"
+            cells += [_figure(one.judge.alpha), _figure(one.judge.spearman), interval, str(one.judge.items)]
+        table.add_row(*cells)
+    return table
+
+
+def _among_people(items: Sequence[ReviewItem], markings: Mapping[str, Mapping[str, Marking]]) -> PeopleAgreement:
+    pairs = [(item, [m.marks for m in markings[item.id].values()][:2]) for item in items]
+    pairs = [(item, marks) for item, marks in pairs if len(marks) == 2]
+    means = [[mean_mark(item.rubric, one) for one in marks] for item, marks in pairs]
+    by_criterion: dict[str, list[list[float]]] = {}
+    for item, marks in pairs:
+        scaled = [on_scale(item.rubric, one) for one in marks]
+        for name in scaled[0]:
+            by_criterion.setdefault(name, []).append([one[name] for one in scaled])
+    return PeopleAgreement(
+        len(pairs), _ordinal_alpha(means), {name: _ordinal_alpha(both) for name, both in by_criterion.items()}
+    )
+
+
+def _judge_against_people(
+    ids: Sequence[str], judge: Mapping[str, float], people: Mapping[str, float]
+) -> JudgeAgreement:
+    from scipy.stats import spearmanr
+
+    both = [(judge[identity], people[identity]) for identity in ids if identity in judge and identity in people]
+    if not both:
+        return JudgeAgreement(0, None, None, None)
+    gaps = [one - other for one, other in both]
+    varied = all(len(set(side)) > 1 for side in zip(*both, strict=True))
+    rank = float(spearmanr(*zip(*both, strict=True)).statistic) if varied else None
+    return JudgeAgreement(len(both), _ordinal_alpha(both), rank, Interval(fmean(gaps), *paired_interval(gaps)))
+
+
+def _ordinal_alpha(pairs: Sequence[Sequence[float]]) -> float | None:
+    """Of pairs, one an item, each of the two raters' values."""
+    # Means of the same marks may differ in the last bits; the ordinal distance would take them for two ranks.
+    return alpha(np.round(np.array(pairs, dtype=float).T, 6), "ordinal") if pairs else None
+
+
+def _judge_scores(folder: Path) -> dict[str, float] | None:
+    """J_judge by id, 0..5; None where the run is not scored and judged."""
+    if not (folder / "judge.json").exists():
+        return None
+    judged = JudgedRun.read(folder, RunScores.read(folder), human={})
+    if judged is None:
+        return None
+    return {
+        identity: mark
+        for identity, mark in zip(judged.items["id"], judged.items["judge"], strict=True)
+        if not math.isnan(mark)
+    }
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,0 +1,181 @@
+"""Reviews as CSV: what was marked, a blank sheet for those who mark elsewhere, and the way back.
+
+A cell that a spreadsheet would take for a formula gets an apostrophe before it, and loses it again on import.
+"""
+
+__all__ = ["export_blank", "export_reviews", "import_reviews", "plain", "safe"]
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.run_folder import write_atomically
+from h2htalk_metric.judge.rubric import Rubric
+from h2htalk_metric.review.database import Reviews, check_marks, check_name
+from h2htalk_metric.review.items import Part
+from h2htalk_metric.review.protocol import order
+
+# The signs that open a formula, their full-width forms too; apostrophes before them belong to the text.
+_FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
+_SHOWN = 20  # faults of a file that are named
+
+
+def export_reviews(folder: str | Path) -> Path:
+    """Write ``reviews.csv``: what stands, a row per item and rater, the items in the order of the draw.
+
+    Columns: id, task, rater, rubric (its hash), a column per criterion, note, revision, time (UTC).
+    """
+    reviews = Reviews(folder)
+    criteria = _criteria(reviews)
+    rows = [
+        {
+            "id": item.id,
+            "task": item.task,
+            "rater": marking.rater,
+            "rubric": item.rubric.hash,
+            **marking.marks,
+            "note": marking.note,
+            "revision": marking.revision,
+            "time": marking.time,
+        }
+        for item, by_rater in zip(reviews.items.values(), reviews.markings().values(), strict=True)
+        for marking in by_rater.values()
+    ]
+    return _write(
+        Path(folder) / "reviews.csv", ["id", "task", "rater", "rubric", *criteria, "note", "revision", "time"], rows
+    )
+
+
+def export_blank(folder: str | Path) -> tuple[Path, Path]:
+    """Write ``review-sheet.csv``, to be filled in elsewhere, and ``review-rubrics.txt``, what the marks mean.
+
+    The sheet has the columns that :func:`import_reviews` reads, and prompt, reference and answer; its order says
+    nothing about why an item is there.
+    """
+    reviews = Reviews(folder)
+    head = ["id", "task", "rater", "rubric", *_criteria(reviews), "note", "prompt", "reference", "answer"]
+    rows = [
+        {
+            "id": item.id,
+            "task": item.task,
+            "rubric": item.rubric.hash,
+            "prompt": _prompt(item.parts),
+            "reference": item.reference,
+            "answer": item.answer,
+        }
+        for item in map(reviews.item, order(reviews.items, reviews.settings["seed"], "sheet"))
+    ]
+    rubrics = {item.rubric.hash: item.rubric for item in reviews.items.values()}
+    explained = Path(folder) / "review-rubrics.txt"
+    write_atomically(explained, "\n\n".join(_explained(rubric) for rubric in rubrics.values()) + "\n")
+    return _write(Path(folder) / "review-sheet.csv", head, rows), explained
+
+
+def import_reviews(folder: str | Path, file: str | Path) -> tuple[int, int]:
+    """Take in a filled sheet, or ``reviews.csv`` of a copy of this run; all of it or nothing.
+
+    Rows without any mark are passed over. What a rater's history of an item already holds is not added again.
+
+    Returns:
+        How many markings were added, how many were there.
+
+    Raises:
+        H2HTalkError: naming each fault by its row: unknown ids, another rubric, missing or impossible marks, names.
+
+    """
+    reviews = Reviews(folder)
+    rows, faults = [], []
+    for number, row in _read(Path(file), ["id", "rater", "rubric", *_criteria(reviews)]):
+        try:
+            marking = _marking(reviews, row)
+        except H2HTalkError as error:
+            faults.append(f"row {number}: {error}")
+        else:
+            rows += [marking] if marking else []
+    if faults:
+        more = [f"... and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
+        told = "\n  ".join([*faults[:_SHOWN], *more])
+        raise H2HTalkError(f"{file} was not taken in, mend these rows:\n  {told}")
+    return reviews.add_all(rows)
+
+
+def safe(text: str) -> str:
+    """A cell's text that no spreadsheet takes for a formula; :func:`plain` undoes it."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def plain(cell: str) -> str:
+    """The text that :func:`safe` made a cell of."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def _marking(reviews: Reviews, row: Mapping[str, str]) -> tuple[str, str, dict[str, int], str] | None:
+    item = reviews.item(row["id"].strip())
+    criteria = [criterion.name for criterion in item.rubric.criteria]
+    foreign = [name for name in _criteria(reviews) if name not in criteria and row[name].strip()]
+    if not any(row[name].strip() for name in criteria) and not foreign:
+        return None
+    if row["rubric"].strip() != item.rubric.hash:
+        raise H2HTalkError(f"rubric {row['rubric'][:20]!r}, but {item.id} is marked by {item.rubric.hash}")
+    if foreign:
+        raise H2HTalkError(f"{', '.join(foreign)}: no criterion of {item.task}")
+    marks = {name: _mark(row[name]) for name in criteria if row[name].strip()}
+    return item.id, check_name(row["rater"]), check_marks(item.rubric, marks), row.get("note", "")
+
+
+def _mark(cell: str) -> int:
+    """A whole number; spreadsheets may have made 4 into 4.0. What is none is left for the rubric to refuse."""
+    text = cell.strip()
+    whole = re.fullmatch(r"(-?\d{1,6})(?:[.,]0+)?", text)
+    return int(whole[1]) if whole else text  # type: ignore[return-value]
+
+
+def _read(file: Path, needed: list[str]) -> list[tuple[int, dict[str, str]]]:
+    """The rows with their numbers as a spreadsheet shows them, the head being row 1."""
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise H2HTalkError(f"can't read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise H2HTalkError(f"{file} is not UTF-8; save it as CSV UTF-8") from None
+    first = text.split("\n", 1)[0]
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=False))
+    head = [name.strip() for name in rows[0]] if rows else []
+    missing = [name for name in needed if name not in head]
+    if missing:
+        raise H2HTalkError(f"{file} has no column {', '.join(missing)}")
+    filled = [(number, row) for number, row in enumerate(rows[1:], 2) if any(cell.strip() for cell in row)]
+    return [
+        (n, {name: plain(cell) for name, cell in zip(head, row + [""] * len(head), strict=False)}) for n, row in filled
+    ]
+
+
+def _write(file: Path, head: list[str], rows: Iterable[Mapping[str, object]]) -> Path:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, head, restval="", quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows(
+        {name: safe(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows
+    )
+    write_atomically(file, text.getvalue().encode("utf-8-sig"))  # the mark by which spreadsheets know UTF-8
+    return file
+
+
+def _criteria(reviews: Reviews) -> list[str]:
+    """All criteria of all rubrics, each once."""
+    return list(dict.fromkeys(c.name for item in reviews.items.values() for c in item.rubric.criteria))
+
+
+def _prompt(parts: Iterable[Part]) -> str:
+    return "\n\n".join(f"[{part.title}]\n{part.text}" for part in parts)
+
+
+def _explained(rubric: Rubric) -> str:
+    lines = [f"{rubric.name}, rubric {rubric.hash}"]
+    for criterion in rubric.criteria:
+        lines += ["", f"{criterion.name}: {criterion.question}"]
+        lines += [f"  {level}  {meaning}" for level, meaning in criterion.levels.items()]
+    return "\n".join(lines)
