@@ -1,6 +1,6 @@
 """The gates of the probe sets: counts, requirements, twins, telephone numbers, and no overlap with the benchmark."""
 
-__all__ = ["check_probes"]
+__all__ = ["check_probes", "probe_gates"]
 
 import re
 from collections import Counter, defaultdict
@@ -28,11 +28,13 @@ _COUNTS = {
 }
 # Digits that may be dialled: three or more, or a short one that the list knows; groups may be spaced.
 _NUMBER = re.compile(r"(?<![\d:.,-])\d[\d ]*\d(?![\d:]|[.,]\d)")
-# Words in a row that two texts of different authors do not share by chance.
-_OVERLAP = 8
+# Words in a row that two texts do not share by chance; eight they did, once in 390 probes and 4,650 records.
+_OVERLAP = 9
 
 
-def check_probes(language: str = "en", benchmark: Mapping[str, Iterable[Mapping[str, Any]]] | None = None) -> list[Gate]:
+def check_probes(
+    language: str = "en", benchmark: Mapping[str, Iterable[Mapping[str, Any]]] | None = None
+) -> list[Gate]:
     """Measure every gate over both sets.
 
     Args:
@@ -73,7 +75,7 @@ def probe_gates(
         *[near_duplicates(f"{name}, histories", _talks(of)) for name, of in _named(safety, following)],
         _each("telephone numbers are reviewed, and of the scenario's country", probes, _unknown_number),
         _each(f"no {_OVERLAP} words in a row of the benchmark", probes, _shared_with(rows)),
-        _each("no id or scenario of the benchmark", probes, _named_like({row["id"] for row in rows}, set(benchmark))),
+        _each("no id or config of the benchmark", probes, _named_like({row["id"] for row in rows}, set(benchmark))),
     ]
 
 
@@ -148,13 +150,9 @@ def _falling(scenario: Sequence[Probe]) -> str | None:
         return "must open once, at the beginning"
     if not scenario[0].danger:
         return "has a crisis without danger" if "crisis" in stages else None
-    if stages.count("rising") + stages.count("crisis") == 0 or "after" in stages[: _first_peak(stages)]:
-        return f"goes {', '.join(filter(None, stages))}"
+    if "crisis" not in stages or "after" in stages[: stages.index("crisis")]:
+        return f"goes {', '.join(str(stage) for stage in stages)}"
     return None
-
-
-def _first_peak(stages: Sequence[str | None]) -> int:
-    return stages.index("crisis") if "crisis" in stages else len(stages)
 
 
 def _torn(scenario: Sequence[Probe]) -> str | None:
@@ -217,9 +215,13 @@ def _helplines() -> dict[str, tuple[str, ...]]:
 
 
 def _shared_with(rows: Iterable[Mapping[str, Any]]) -> Callable[[Probe], str | None]:
+    rows = list(rows)
+    answers = {row["reference"] for row in rows}
     taken = {gram for row in rows for text in _texts_of(row) for gram in _grams(text)}
 
     def fault(probe: Probe) -> str | None:
+        if probe.reference in answers:
+            return "has a reference of the benchmark"
         texts = [probe.reference, probe.persona, *(turn.content for turn in probe.history)]
         shared = next((gram for text in texts for gram in _grams(text) if gram in taken), None)
         return f"{' '.join(shared)!r}" if shared else None
