@@ -1,4 +1,4 @@
-"""The `datasets` builder: eleven configs, one split ``test``."""
+"""The `datasets` builder: eleven configs and the two probe sets, one split ``test``."""
 
 __all__ = ["H2HTalk"]
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import datasets
 
+from h2htalk_datasets.probes.sets import PROBES, probe_features
 from h2htalk_datasets.records import features
 from h2htalk_datasets.tasks import TASKS
 
@@ -29,7 +30,7 @@ _VERSION = datasets.Version("1.0.0")
 
 
 def manifest(language: str = "en") -> dict[str, Any]:
-    """Counts and content fingerprints of the built data."""
+    """Counts and content fingerprints of the built data; the probe sets' stand apart, under ``probes``."""
     return json.loads((_HERE / "data" / language / "manifest.json").read_text("utf-8"))
 
 
@@ -40,12 +41,14 @@ class H2HTalk(datasets.GeneratorBasedBuilder):
     BUILDER_CONFIGS = [
         datasets.BuilderConfig(name=task.name, version=_VERSION, description=f"{task.dimension}: {task.name}")
         for task in TASKS.values()
+    ] + [
+        datasets.BuilderConfig(name=name, version=_VERSION, description=f"probe set, no part of the 4,650: {name}")
+        for name in PROBES
     ]
 
     def _info(self) -> datasets.DatasetInfo:
-        return datasets.DatasetInfo(
-            description=DESCRIPTION, features=features(), citation=CITATION, license="CC-BY-4.0"
-        )
+        columns = probe_features() if self.config.name in PROBES else features()
+        return datasets.DatasetInfo(description=DESCRIPTION, features=columns, citation=CITATION, license="CC-BY-4.0")
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         file = _HERE / "data" / "en" / f"{self.config.name}.parquet"

@@ -1,6 +1,6 @@
 """Reach the data: where it lies, load a config, make the bare name ``h2htalk`` resolve."""
 
-__all__ = ["load", "path", "prepare_dataset", "register"]
+__all__ = ["load", "path", "prepare_dataset", "read_config", "register"]
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from h2htalk_datasets.tasks import TASKS, select_tasks
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, Features
 
 NAME = "h2htalk"
 
@@ -33,19 +33,23 @@ def load(task: str, language: str = "en") -> "Dataset":
         H2HTalkError: the task is unknown.
 
     """
+    from h2htalk_datasets.records import features
+
+    return read_config(select_tasks([task])[0].name, language, features())
+
+
+def read_config(name: str, language: str, features: "Features") -> "Dataset":
+    """Read a shipped Parquet file, of a task or of a probe set, into memory."""
     import pyarrow.parquet
     from datasets import Dataset, DatasetInfo, Split
 
-    from h2htalk_datasets.records import features
-
-    name = select_tasks([task])[0].name
     table = pyarrow.parquet.read_table(path() / "data" / language / f"{name}.parquet")
-    info = DatasetInfo(features=features(), config_name=name, dataset_name=NAME)
+    info = DatasetInfo(features=features, config_name=name, dataset_name=NAME)
     return Dataset(table, info=info, split=Split.TEST)
 
 
 def prepare_dataset() -> Path:
-    """Fill the `datasets` cache, so that ``load_dataset("h2htalk", TASK)`` resolves without the Hub.
+    """Fill the `datasets` cache, so that ``load_dataset("h2htalk", TASK)`` resolves without the Hub, probe sets too.
 
     `datasets` looks a bare name up on the Hub and then in its cache; a builder prepared under that name is
     found there. Idempotent; honours HF_HOME. Returns the folder in the cache.
@@ -53,14 +57,16 @@ def prepare_dataset() -> Path:
     import datasets
 
     from h2htalk_datasets.builder import H2HTalk, manifest
+    from h2htalk_datasets.fingerprint import fingerprint
+    from h2htalk_datasets.probes import PROBES
 
-    prints = manifest()
+    content = fingerprint([manifest()])
     bars = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        for task in TASKS:
+        for name in (*TASKS, *PROBES):
             # The same hash for all, since `datasets` lists as configs what shares version and hash.
-            builder = H2HTalk(config_name=task, dataset_name=NAME, hash=prints["fingerprint"])
+            builder = H2HTalk(config_name=name, dataset_name=NAME, hash=content)
             builder.download_and_prepare()
             # The newest folder wins where several corpora were prepared.
             os.utime(builder.cache_dir)

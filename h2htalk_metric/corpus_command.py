@@ -1,4 +1,4 @@
-"""`h2htalk corpus check` and `h2htalk corpus build`: for those who write the records."""
+"""`h2htalk corpus check` and `h2htalk corpus build`: for those who write the records and the probes."""
 
 __all__ = ["corpus_app"]
 
@@ -23,17 +23,25 @@ PartialOption = Annotated[bool, typer.Option("--partial", help="Allow fewer reco
 def check(
     files: Annotated[list[Path] | None, typer.Argument(help="Relationship files; all if none is named.")] = None,
     partial: PartialOption = False,
+    probes: Annotated[bool, typer.Option("--probes", help="Check the two probe sets instead.")] = False,
 ) -> None:
     """Measure every gate; name file, record and rule of every fault."""
     from h2htalk_datasets.corpus.check import check as measure
     from h2htalk_datasets.corpus.check import source_files
+    from h2htalk_datasets.probes.check import check_probes
 
-    records, gates = measure(files or source_files(), partial=partial or bool(files))
+    if probes:
+        if files:
+            raise H2HTalkError("--probes checks the two sets whole; name no files with it")
+        gates, over = check_probes(), "the probe sets"
+    else:
+        records, gates = measure(files or source_files(), partial=partial or bool(files))
+        over = f"{len(records)} records"
     _print(gates)
     red = sum(not gate.green for gate in gates)
     if red:
-        raise H2HTalkError(f"{red} of {len(gates)} gates are red over {len(records)} records")
-    print(f"all {len(gates)} gates green over {len(records)} records")
+        raise H2HTalkError(f"{red} of {len(gates)} gates are red over {over}")
+    print(f"all {len(gates)} gates green over {over}")
 
 
 @corpus_app.command()
@@ -41,7 +49,7 @@ def build(
     partial: PartialOption = False,
     out: Annotated[Path | None, typer.Option("--out", help="The data folder; the package's own if not given.")] = None,
 ) -> None:
-    """Check the corpus and write it as Parquet, the same bytes for the same sources."""
+    """Check the corpus and the probe sets and write them as Parquet, the same bytes for the same sources."""
     from h2htalk_datasets.corpus.build import DATA
     from h2htalk_datasets.corpus.build import build as write
 

@@ -9,6 +9,7 @@ from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.builder import manifest
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.probes import PROBES, load_probe
 from h2htalk_datasets.records import Record
 
 
@@ -33,9 +34,13 @@ def test_the_package_is_a_dataset_repository():
     from datasets import get_dataset_config_names, load_dataset
 
     folder = str(h2htalk_datasets.path())
-    assert get_dataset_config_names(folder) == list(TASKS)
+    assert get_dataset_config_names(folder) == [*TASKS, *PROBES]
     rows = load_dataset(folder, "ItineraryMiddle", split="test")
     assert fingerprint(rows) == manifest()["fingerprints"]["ItineraryMiddle"]
+    for name in PROBES:
+        rows = load_dataset(folder, name)
+        assert list(rows) == ["test"]
+        assert rows["test"].to_list() == load_probe(name).to_list()
 
 
 def test_bare_names_resolve_after_prepare(tmp_path):
@@ -49,10 +54,13 @@ def test_bare_names_resolve_after_prepare(tmp_path):
     code = (
         "import json; from datasets import load_dataset, get_dataset_config_names;"
         "print(json.dumps([load_dataset('h2htalk', 'ItineraryMiddle')['test'].num_rows,"
-        " load_dataset('h2htalk', 'DialogueEmotion', split='test')[0]['task']]))"
+        " load_dataset('h2htalk', 'DialogueEmotion', split='test')[0]['task'],"
+        " *[load_dataset('h2htalk', probe)['test'][0]['messages'][1]['role'] for probe in"
+        " ('SafetyHighRisk', 'InstructionFollowing')]]))"
     )
     loaded = run(sys.executable, "-c", code, **home)
-    assert json.loads(loaded.stdout) == [manifest()["counts"]["ItineraryMiddle"], "DialogueEmotion"], loaded.stderr
+    expected = [manifest()["counts"]["ItineraryMiddle"], "DialogueEmotion", "user", "user"]
+    assert json.loads(loaded.stdout) == expected, loaded.stderr
     code = (
         "import json, evaluate; metric = evaluate.load('h2htalk', 'ItineraryMiddle');"
         "print(json.dumps(metric.compute(predictions=['hello there'], references=['hello there'], embedder='demo')))"
@@ -71,6 +79,9 @@ def test_register_resolves_the_bare_name_at_once():
         h2htalk_datasets.register()
         h2htalk_datasets.register()
         assert len(datasets.load_dataset("h2htalk", "DialogueEmotion", split="test")) == len(load("DialogueEmotion"))
+        for name in PROBES:
+            rows = datasets.load_dataset("h2htalk", name, split="test")
+            assert fingerprint(rows) == manifest()["probes"]["fingerprints"][name]
     finally:
         datasets.load.dataset_module_factory = original
 
@@ -115,7 +126,8 @@ def test_the_cards_examples_are_the_records():
 
     card = (h2htalk_datasets.path() / "README.md").read_text("utf-8")
     examples = re.findall(r"### (\w+)\n.*?`(en-[\w-]+)`.*?```text\n(.*?)\n```.*?```text\n(.*?)\n```", card, re.DOTALL)
-    assert [task for task, *_ in examples] == list(TASKS)
-    for task, identity, prompt, reference in examples:
-        row = next(row for row in load(task) if row["id"] == identity)
+    assert [name for name, *_ in examples] == [*TASKS, *PROBES]
+    for name, identity, prompt, reference in examples:
+        rows = load(name) if name in TASKS else load_probe(name)
+        row = next(row for row in rows if row["id"] == identity)
         assert (prompt, reference) == (row["messages"][1]["content"], row["reference"])

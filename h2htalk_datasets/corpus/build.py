@@ -5,16 +5,21 @@ __all__ = ["build"]
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from h2htalk_datasets.corpus.check import check, source_files
 from h2htalk_datasets.corpus.gates import Gate
 from h2htalk_datasets.corpus.source import SOURCES
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.probes.check import check_probes
+from h2htalk_datasets.probes.sets import PROBES, probe_features, probe_rows, read_probes
 from h2htalk_datasets.prompts import render
 from h2htalk_datasets.records import Record, features
 from h2htalk_datasets.tasks import TASKS
+
+if TYPE_CHECKING:
+    from datasets import Features
 
 DATA = SOURCES.parent / "data"
 
@@ -22,7 +27,7 @@ DATA = SOURCES.parent / "data"
 def build(
     out: Path = DATA, *, partial: bool = False, sources: Path = SOURCES, language: str = "en"
 ) -> tuple[dict[str, int], list[Gate]]:
-    """Check the corpus and write one Parquet file a config, with ``manifest.json`` beside them.
+    """Check the corpus and the probe sets, and write a Parquet file for each config and set, and ``manifest.json``.
 
     Args:
         out: the data folder; files go to ``out/<language>``.
@@ -38,21 +43,30 @@ def build(
 
     """
     records, gates = check(source_files(sources, language), partial=partial, language=language)
+    rows = [_row(record) for record in records]
+    configs = {task: [row for row in rows if row["task"] == task] for task in TASKS}
+    gates += check_probes(language, configs)
     red = [gate for gate in gates if not gate.green]
     if red:
         lines = [f"{g.rule}: {g.figure:g}, limit {g.limit:g}\n  " + "\n  ".join(g.offenders[:20]) for g in red]
         raise H2HTalkError("the corpus is not built, a gate is red:\n" + "\n".join(lines))
     folder = out / language
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [_row(record) for record in records]
-    counts, prints = {}, {}
-    for task in TASKS:
-        chosen = [row for row in rows if row["task"] == task]
-        counts[task], prints[task] = len(chosen), fingerprint(chosen)
-        _write_parquet(chosen, folder / f"{task}.parquet")
-    manifest = {"language": language, "counts": counts, "fingerprints": prints, "fingerprint": fingerprint(rows)}
+    probes = {name: probe_rows(read_probes(name, language)) for name in PROBES}
+    for columns, sets in ((features(), configs), (probe_features(), probes)):
+        for name, chosen in sets.items():
+            _write_parquet(chosen, columns, folder / f"{name}.parquet")
+    manifest = {"language": language} | _summary(configs) | {"fingerprint": fingerprint(rows)}
+    manifest["probes"] = _summary(probes)
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
-    return counts, gates
+    return manifest["counts"], gates
+
+
+def _summary(sets: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    return {
+        "counts": {name: len(rows) for name, rows in sets.items()},
+        "fingerprints": {name: fingerprint(rows) for name, rows in sets.items()},
+    }
 
 
 def _row(record: Record) -> dict[str, Any]:
@@ -61,11 +75,11 @@ def _row(record: Record) -> dict[str, Any]:
     return row
 
 
-def _write_parquet(rows: Sequence[dict[str, Any]], file: Path) -> None:
+def _write_parquet(rows: Sequence[dict[str, Any]], columns: "Features", file: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    table = pyarrow.Table.from_pylist(list(rows), schema=features().arrow_schema)
+    table = pyarrow.Table.from_pylist(list(rows), schema=columns.arrow_schema)
     # A dictionary large enough for a config's texts stores each system text once.
     pyarrow.parquet.write_table(
         table, file, compression="zstd", compression_level=19, dictionary_pagesize_limit=2**26, row_group_size=2**16

@@ -1,19 +1,21 @@
-"""The two probe sets: their schema, and loading them with rendered prompts."""
+"""The two probe sets: their schema, their columns, reading their sources, and loading them as built."""
 
-__all__ = ["KINDS", "PROBES", "Probe", "load_probe", "read_probes"]
+__all__ = ["KINDS", "PROBES", "Probe", "load_probe", "probe_features", "probe_rows", "read_probes"]
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from h2htalk_datasets.dataset import read_config
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.prompts import render_probe
 from h2htalk_datasets.records import Turn, problems_of
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, Features
 
 _FOLDER = Path(__file__).parent
 _WORDS = 80
@@ -133,7 +135,7 @@ class Probe(_Strict):
 
 
 def load_probe(name: str, language: str = "en") -> "Dataset":
-    """Load a probe set with its prompts.
+    """Load a probe set of the installed package, straight from its Parquet file.
 
     Args:
         name: ``SafetyHighRisk`` or ``InstructionFollowing``.
@@ -143,15 +145,28 @@ def load_probe(name: str, language: str = "en") -> "Dataset":
         A ``datasets.Dataset``: the columns of :class:`Probe`, and `messages`.
 
     Raises:
-        H2HTalkError: the name is unknown, or a source breaks the schema.
+        H2HTalkError: the name is unknown.
 
     """
-    from datasets import Dataset
-
     if name not in PROBES:
         raise H2HTalkError(f"unknown probe set {name!r}.{did_you_mean(name, PROBES)} There are: {', '.join(PROBES)}")
-    probes = read_probes(name, language)
-    return Dataset.from_list([probe.model_dump() | {"messages": render_probe(probe)} for probe in probes])
+    return read_config(name, language, probe_features())
+
+
+def probe_rows(probes: Iterable[Probe]) -> list[dict[str, Any]]:
+    """The probes as rows with their prompts, in the columns of :func:`probe_features`."""
+    return [probe.model_dump() | {"messages": render_probe(probe)} for probe in probes]
+
+
+def probe_features() -> "Features":
+    """The columns as ``datasets.Features``; the same for both sets."""
+    from datasets import Features, List, Value
+
+    text: Any = Value("string")
+    turns = List({"role": text, "content": text})
+    columns: dict[str, Any] = dict.fromkeys(Probe.model_fields, text)
+    columns |= {"danger": Value("bool"), "faintness": Value("int8"), "must": List(text), "must_not": List(text)}
+    return Features(columns | {"history": turns, "messages": turns})
 
 
 def read_probes(name: str, language: str = "en") -> list[Probe]:
