@@ -80,7 +80,7 @@ def run(
 
 @app.command()
 def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
-    """Score a complete run, print its table, and write report.md."""
+    """Score a complete run, print its table, and write report.md and report.html."""
     from h2htalk_metric.run_scores import score_run
 
     _show(run_folder, score_run(run_folder, embedder))
@@ -88,7 +88,7 @@ def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> 
 
 @app.command()
 def report(run_folder: RunArgument) -> None:
-    """Print the table of a scored run, and write report.md again."""
+    """Print the table of a scored run, and write report.md and report.html again."""
     from h2htalk_metric.run_scores import RunScores
 
     _show(run_folder, RunScores.read(run_folder))
@@ -165,11 +165,15 @@ def _console() -> Console:
 
 
 def _show(folder: Path, scores: "RunScores") -> None:
+    from h2htalk_datasets.generation.run_folder import write_atomically
     from h2htalk_metric import report as reports
+    from h2htalk_metric.html_report import html
 
     console = _console()
     console.print(reports.scores_table(scores))
     console.print(reports.components_table(scores))
     file = folder / "report.md"
     file.write_text(reports.markdown(scores), "utf-8")
-    print(f"report: {file}")
+    page = file.with_suffix(".html")
+    write_atomically(page, html(scores, folder))
+    print(f"report: {file} and {page}")

@@ -1,6 +1,6 @@
 """Score a run folder: predictions.jsonl in, scores.parquet and score.json out."""
 
-__all__ = ["RunScores", "measure_run", "score_run", "verify_run"]
+__all__ = ["RunScores", "measure_run", "predictions_of", "records_of", "score_run", "verify_run"]
 
 import json
 from collections.abc import Mapping
@@ -101,8 +101,8 @@ def measure_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScor
     """
     run = RunFolder(folder)
     manifest = run.manifest()
-    predictions = _predictions(run)
-    records = _records(predictions, manifest)
+    predictions = predictions_of(run)
+    records = records_of(predictions, manifest)
     texts = [line["prediction"] for line in predictions]
     scores = _score(texts, records, embedder)
     items = pd.DataFrame(scores.rows())
@@ -173,7 +173,8 @@ def _add_synthesis(items: pd.DataFrame, texts: list[str], records: list[dict[str
             items.loc[place, ["category_agreement", "importance_error"]] = list(agreement)
 
 
-def _predictions(run: RunFolder) -> list[dict[str, Any]]:
+def predictions_of(run: RunFolder) -> list[dict[str, Any]]:
+    """The prediction lines of a complete run, in the records' order."""
     if not run.predictions_file.exists():
         raise H2HTalkError(f"{run.path} is not complete; run the same `h2htalk generate` command again to finish it")
     predictions = []
@@ -191,7 +192,8 @@ def _predictions(run: RunFolder) -> list[dict[str, Any]]:
     return predictions
 
 
-def _records(predictions: list[dict[str, Any]], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+def records_of(predictions: list[dict[str, Any]], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The record of each prediction; the installed dataset must be the run's."""
     tasks = {line["task"] for line in predictions}
     known = {row["id"]: row for task in TASKS if task in tasks for row in load(task)}
     foreign = [line["id"] for line in predictions if line["id"] not in known]
