@@ -4,11 +4,12 @@ __all__ = ["CENTRE", "RADIUS", "Axis", "Radar", "Spread", "ceiling", "radar", "s
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
-from h2htalk_datasets.tasks import DIMENSIONS, TASKS
+from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.statistics import Interval
 
 RADIUS = 150
@@ -50,7 +51,7 @@ class Axis(NamedTuple):
 
 
 class Radar(NamedTuple):
-    """Axes in the order of Table 2, rings by their value, and the outlines of the three ends of the intervals."""
+    """Axes, rings by their value, and the outlines that the intervals' lower ends, values and upper ends make."""
 
     axes: list[Axis]
     rings: dict[int, list[Point]]
@@ -60,8 +61,10 @@ class Radar(NamedTuple):
 
 
 def ceiling(values: Iterable[float]) -> int:
-    """Where an axis that starts at 0 ends: the next 20 at or above the greatest value."""
-    return max(20, 20 * math.ceil(max(values) / 20))
+    """Where an axis from 0 in four round steps ends: at or above the greatest value."""
+    greatest = max(values)
+    steps = (step * 10**power for power in count() for step in (5, 10, 15, 20, 25, 30, 40))
+    return next(4 * step for step in steps if 4 * step >= greatest)
 
 
 def spread(numbers: Sequence[float]) -> Spread:
@@ -70,9 +73,8 @@ def spread(numbers: Sequence[float]) -> Spread:
 
 
 def radar(intervals: Mapping[str, Interval]) -> Radar | None:
-    """The radar of the configs that are there, or None where fewer than three make no shape."""
-    tasks = [task for dimension in DIMENSIONS for task in TASKS if TASKS[task].dimension == dimension]
-    tasks = [task for task in tasks if task in intervals]
+    """The radar of the configs that are there, in their order, or None where fewer than three make no shape."""
+    tasks = [task for task in intervals if task in TASKS]
     if len(tasks) < 3:
         return None
     top = ceiling(intervals[task].high for task in tasks)
@@ -83,7 +85,7 @@ def radar(intervals: Mapping[str, Interval]) -> Radar | None:
 
     values = outline("value")
     axes = [
-        Axis(task, intervals[task], _point(angles[task], 1), _point(angles[task], 1.1), _anchor(angles[task]), dot)
+        Axis(task, intervals[task], _point(angles[task], 1), _label(angles[task]), _anchor(angles[task]), dot)
         for task, dot in zip(tasks, values, strict=True)
     ]
     rings = {top * part // 4: [_point(angle, part / 4) for angle in angles.values()] for part in range(1, 5)}
@@ -93,6 +95,12 @@ def radar(intervals: Mapping[str, Interval]) -> Radar | None:
 def _point(angle: float, share: float) -> Point:
     x, y = CENTRE
     return round(x + RADIUS * share * math.cos(angle), 1), round(y + RADIUS * share * math.sin(angle), 1)
+
+
+def _label(angle: float) -> Point:
+    """Where the first of a name's two lines stands: above the axis's end at the top, under it at the bottom."""
+    x, y = _point(angle, 1.1)
+    return x, round(y - 2 + 12 * math.sin(angle), 1)
 
 
 def _anchor(angle: float) -> str:

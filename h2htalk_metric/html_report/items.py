@@ -31,7 +31,7 @@ Item = dict[str, Any]
 def items_of(scores: RunScores, folder: Path) -> list[Item]:
     """The items of a scored run, in the records' order.
 
-    Each holds id, task, prompt, answer, reference, fault (how the form is broken, or ""), `flags` (some of
+    Each holds id, task, prompt, answer, reference, fault (how it breaks its form, or ""), `flags` (some of
     :data:`FLAGS`), S and the components as text, times 100, `words` of answer and reference, and `system`.
 
     Raises:
@@ -51,8 +51,9 @@ def items_of(scores: RunScores, folder: Path) -> list[Item]:
 
 
 def extremes(items: Sequence[Item], most: int = 3) -> tuple[list[Item], list[Item]]:
-    """The items of the lowest S, lowest first, and of the highest, highest first; none stands in both."""
-    ranked = sorted(items, key=lambda item: float(item["S"]))
+    """The items of the lowest S, lowest first, and of the highest, highest first; none in both, no empty one."""
+    answered = [item for item in items if "empty" not in item["flags"]]
+    ranked = sorted(answered, key=lambda item: float(item["S"]))
     lowest = ranked[: min(most, (len(ranked) + 1) // 2)]
     return lowest, ranked[len(lowest) :][-most:][::-1]
 
@@ -84,7 +85,7 @@ def _item(row: dict[str, Any], record: dict[str, Any], answer: str, principles: 
         "flags": [
             flag for flag, holds in zip(FLAGS, (fault, row["finish_reason"] == "length", row["empty"]), strict=True) if holds
         ],
-        "fault": clean(fault),
+        "fault": "" if row["empty"] else clean(fault),
         "prompt": "\n\n".join(message["content"] for message in messages if message["role"] != "system"),
         "answer": answer,
         "reference": record["reference"],

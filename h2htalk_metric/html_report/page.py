@@ -25,9 +25,10 @@ from h2htalk_metric.html_report.figures import CENTRE, ceiling, radar, spread
 from h2htalk_metric.html_report.items import FLAGS, LABELS, Item, extremes, items_of, packed
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.signature import signature_line
-from h2htalk_metric.statistics import bootstrap
+from h2htalk_metric.statistics import Interval, bootstrap
 
 _FOLDER = Path(__file__).parent
+_ORDER = [task.name for dimension in DIMENSIONS for task in TASKS.values() if task.dimension == dimension]
 # What differs from answer to answer in a fault of form: a leading count, or what follows the rule.
 _VARYING = re.compile(r"^\d+|(?<=not step ).*|(?<=ascend at ).*|(?<=category ).*|(?<=importance ).*|: .*$", re.DOTALL)
 
@@ -59,8 +60,9 @@ def html(scores: RunScores, folder: str | Path) -> str:
 
     """
     items = items_of(scores, Path(folder))
+    intervals = bootstrap({task: 100 * values for task, values in scores.composites().items()})
     sections = [
-        _scores(scores),
+        _scores(scores, intervals),
         _components(scores),
         _lengths(items),
         _forms(scores, items),
@@ -71,7 +73,7 @@ def html(scores: RunScores, folder: str | Path) -> str:
     return _environment().get_template("page.html.jinja").render(
         manifest=scores.manifest,
         signature=scores.signature,
-        overall=scores.row()[OVERALL],
+        overall=intervals.get(OVERALL),
         sections=sections,
         style=Markup((_FOLDER / "page.css").read_text("utf-8")),
         script=script,
@@ -80,28 +82,25 @@ def html(scores: RunScores, folder: str | Path) -> str:
     )
 
 
-def _scores(scores: RunScores) -> Section:
-    row, counts = scores.row(), scores.by_task()["n"]
-    intervals = bootstrap({task: 100 * values for task, values in scores.composites().items()})
+def _scores(scores: RunScores, intervals: dict[str, Interval]) -> Section:
     groups = [
-        (dimension, [*(task.name for task in TASKS.values() if task.dimension == dimension), average])
+        (dimension, [*(task for task in _ORDER if TASKS[task].dimension == dimension), average])
         for dimension, average in zip(DIMENSIONS, AVERAGES, strict=True)
     ]
     body = _part(
         "scores",
         groups=groups,
         overall=OVERALL,
-        row=row,
-        counts={**counts, OVERALL: len(scores.items)},
+        counts=scores.items["task"].value_counts().to_dict() | {OVERALL: len(scores.items)},
         intervals=intervals,
         top=ceiling(interval.high for interval in intervals.values()),
-        radar=radar(intervals),
+        radar=radar({task: intervals[task] for task in _ORDER if task in intervals}),
     )
     return Section("scores", "Scores", body)
 
 
 def _components(scores: RunScores) -> Section:
-    lines = scores.by_task().to_dict("index")
+    lines = _lines(scores)
     return Section("components", "Components", _part("components", labels=LABELS, lines=lines, bare=scores.synthesis()))
 
 
@@ -115,12 +114,11 @@ def _lengths(items: list[Item]) -> Section:
 
 
 def _forms(scores: RunScores, items: list[Item]) -> Section:
-    lines = scores.by_task().to_dict("index")
     faults = {
         task: Counter(_VARYING.sub("…", item["fault"]) for item in members if item["fault"]).most_common(2)
         for task, members in _by_task(items).items()
     }
-    return Section("forms", "Keeping the form", _part("forms", lines=lines, faults=faults))
+    return Section("forms", "Keeping the form", _part("forms", lines=_lines(scores), faults=faults))
 
 
 def _answers(items: list[Item]) -> Section:
@@ -135,11 +133,14 @@ def _making(scores: RunScores) -> Section:
     return Section("making", "How it was made", _part("making", manifest=manifest, signature=signature))
 
 
+def _lines(scores: RunScores) -> dict[str, dict[str, float]]:
+    lines = scores.by_task().to_dict("index")
+    return {task: lines[task] for task in _ORDER if task in lines}
+
+
 def _by_task(items: list[Item]) -> dict[str, list[Item]]:
-    groups: dict[str, list[Item]] = {}
-    for item in items:
-        groups.setdefault(item["task"], []).append(item)
-    return groups
+    groups = {task: [item for item in items if item["task"] == task] for task in _ORDER}
+    return {task: members for task, members in groups.items() if members}
 
 
 def _part(macro: str, **given: Any) -> Markup:
