@@ -56,7 +56,7 @@ def run(out: command.OutOption, embedder: EmbedderOption = "BAAI/bge-m3", **opti
 
 @app.command()
 def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
-    """Score a complete run, print its table, and write report.md."""
+    """Score a complete run, print its table, and write report.md and report.html."""
     from h2htalk_metric.run_scores import score_run
 
     show(run_folder, score_run(run_folder, embedder))
@@ -64,7 +64,7 @@ def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> 
 
 @app.command()
 def report(run_folder: RunArgument) -> None:
-    """Print the table of a scored run, and write report.md again."""
+    """Print the table of a scored run, and write report.md and report.html again."""
     from h2htalk_metric.run_scores import RunScores
 
     show(run_folder, RunScores.read(run_folder))
@@ -150,8 +150,10 @@ def _console() -> Console:
 
 
 def show(folder: Path, scores: "RunScores") -> None:
-    """Print the tables of a scored run, and write its report.md."""
+    """Print the tables of a scored run, and write its report.md and report.html."""
+    from h2htalk_datasets.generation.run_folder import write_atomically
     from h2htalk_metric import report as reports
+    from h2htalk_metric.html_report import html
     from h2htalk_metric.judge.judged_run import JudgedRun
 
     judged = JudgedRun.read(folder, scores)
@@ -162,5 +164,7 @@ def show(folder: Path, scores: "RunScores") -> None:
         console.print(reports.judged_table(judged))
         print("\n".join(reports.judged_notes(judged)))
     file = folder / "report.md"
-    file.write_text(reports.markdown(scores, judged), "utf-8")
-    print(f"report: {file}")
+    page = file.with_suffix(".html")
+    write_atomically(file, reports.markdown(scores, judged))
+    write_atomically(page, html(scores, folder))
+    print(f"report: {file} and {page}")

@@ -1,0 +1,169 @@
+"""The page `report.html`: a list of sections in one frame, with its style and script inside.
+
+A section is a heading and its markup. To show something new of a run (judged figures, safety), write a macro in
+``sections.html.jinja`` and a function here that returns a :class:`Section`, and put it in the list of :func:`html`.
+"""
+
+__all__ = ["Section", "html"]
+
+import hashlib
+import json
+import math
+import re
+from base64 import b64encode
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from h2htalk_datasets.tasks import DIMENSIONS, TASKS
+from h2htalk_metric.aggregate import AVERAGES, OVERALL
+from h2htalk_metric.html_report.figures import CENTRE, ceiling, radar, spread
+from h2htalk_metric.html_report.items import FLAGS, LABELS, Item, extremes, items_of, packed
+from h2htalk_metric.run_scores import RunScores
+from h2htalk_metric.signature import signature_line
+from h2htalk_metric.statistics import Interval, bootstrap
+
+_FOLDER = Path(__file__).parent
+_ORDER = [task.name for dimension in DIMENSIONS for task in TASKS.values() if task.dimension == dimension]
+# What differs from answer to answer in a fault of form: a leading count, or what follows the rule.
+_VARYING = re.compile(r"^\d+|(?<=not step ).*|(?<=ascend at ).*|(?<=category ).*|(?<=importance ).*|: .*$", re.DOTALL)
+
+
+class Section(NamedTuple):
+    """A part of the page.
+
+    Attributes:
+        anchor: its id, which the page's contents link to.
+        title: its heading.
+        body: its markup, in which every text from outside is escaped already.
+
+    """
+
+    anchor: str
+    title: str
+    body: Markup
+
+
+def html(scores: RunScores, folder: str | Path) -> str:
+    """The report of a scored run as one HTML page, which asks nothing of any network.
+
+    Args:
+        scores: of the run.
+        folder: the run folder, for prompts and answers.
+
+    Raises:
+        H2HTalkError: the folder lacks the answers, or they are of other records than scores or installed dataset.
+
+    """
+    items = items_of(scores, Path(folder))
+    intervals = bootstrap({task: 100 * values for task, values in scores.composites().items()})
+    sections = [
+        _scores(scores, intervals),
+        _components(scores),
+        _lengths(items),
+        _forms(scores, items),
+        _answers(items),
+        _making(scores),
+    ]
+    script = Markup((_FOLDER / "page.js").read_text("utf-8"))
+    return _environment().get_template("page.html.jinja").render(
+        manifest=scores.manifest,
+        signature=scores.signature,
+        overall=intervals.get(OVERALL),
+        sections=sections,
+        style=Markup((_FOLDER / "page.css").read_text("utf-8")),
+        script=script,
+        script_hash=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        data=Markup(packed(items)),
+    )
+
+
+def _scores(scores: RunScores, intervals: dict[str, Interval]) -> Section:
+    groups = [
+        (dimension, [*(task for task in _ORDER if TASKS[task].dimension == dimension), average])
+        for dimension, average in zip(DIMENSIONS, AVERAGES, strict=True)
+    ]
+    body = _part(
+        "scores",
+        groups=groups,
+        overall=OVERALL,
+        counts=scores.items["task"].value_counts().to_dict() | {OVERALL: len(scores.items)},
+        intervals=intervals,
+        top=ceiling(interval.high for interval in intervals.values()),
+        radar=radar({task: intervals[task] for task in _ORDER if task in intervals}),
+    )
+    return Section("scores", "Scores", body)
+
+
+def _components(scores: RunScores) -> Section:
+    lines = _lines(scores)
+    return Section("components", "Components", _part("components", labels=LABELS, lines=lines, bare=scores.synthesis()))
+
+
+def _lengths(items: list[Item]) -> Section:
+    rows = {}
+    for task, members in _by_task(items).items():
+        answers, references = (spread([item["words"][side] for item in members]) for side in (0, 1))
+        rows[task] = {"answers": answers, "references": references, "limit": TASKS[task].word_limit}
+    top = ceiling(line[side].p95 for line in rows.values() for side in ("answers", "references"))
+    return Section("lengths", "Answer length", _part("lengths", rows=rows, top=top))
+
+
+def _forms(scores: RunScores, items: list[Item]) -> Section:
+    faults = {
+        task: Counter(_VARYING.sub("…", item["fault"]) for item in members if item["fault"]).most_common(2)
+        for task, members in _by_task(items).items()
+    }
+    return Section("forms", "Keeping the form", _part("forms", lines=_lines(scores), faults=faults))
+
+
+def _answers(items: list[Item]) -> Section:
+    groups = {task: extremes(members) for task, members in _by_task(items).items()}
+    body = _part("answers", groups=groups, n=len(items), labels=list(LABELS.values()), flags=FLAGS)
+    return Section("answers", "Answers", body)
+
+
+def _making(scores: RunScores) -> Section:
+    manifest = json.dumps(scores.manifest, indent=1, ensure_ascii=False)
+    signature = signature_line(scores.signature)
+    return Section("making", "How it was made", _part("making", manifest=manifest, signature=signature))
+
+
+def _lines(scores: RunScores) -> dict[str, dict[str, float]]:
+    lines = scores.by_task().to_dict("index")
+    return {task: lines[task] for task in _ORDER if task in lines}
+
+
+def _by_task(items: list[Item]) -> dict[str, list[Item]]:
+    groups = {task: [item for item in items if item["task"] == task] for task in _ORDER}
+    return {task: members for task, members in groups.items() if members}
+
+
+def _part(macro: str, **given: Any) -> Markup:
+    """A macro of ``sections.html.jinja``, rendered."""
+    return getattr(_environment().get_template("sections.html.jinja").module, macro)(**given)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"dimension_of": _dimension_of, "centre": CENTRE}
+    environment.globals["at"] = lambda value, top: f"{100 * value / top:.2f}%"
+    environment.globals["points"] = lambda outline: " ".join(f"{x},{y}" for x, y in outline)
+    environment.filters["figure"] = lambda value: "–" if value is None or math.isnan(value) else f"{value:.2f}"
+    return environment
+
+
+def _dimension_of(cell: str) -> str:
+    """The dimension of a config or an average; "" for Overall."""
+    return next((dimension for dimension in DIMENSIONS if cell.startswith(dimension)), "")
