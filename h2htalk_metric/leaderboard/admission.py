@@ -129,7 +129,7 @@ def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: 
         digest=digest_of(submission),
         model=submission.model,
         bracket=submission.bracket,
-        submitted=datetime.now(timezone.utc).replace(microsecond=0),
+        submitted=submission.received or datetime.now(timezone.utc),
         setup=_setup(submission),
         n=len(records),
         cells=scores.row(),

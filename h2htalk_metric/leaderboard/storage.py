@@ -9,7 +9,9 @@ The name is a digest of the answers, so the same answers can't be stored twice.
 __all__ = ["Storage"]
 
 import io
+import sys
 import threading
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +69,8 @@ class Storage:
             H2HTalkError: it is refused, or could not be stored; says why and what to do.
 
         """
-        submission = unpack(content)
+        now = datetime.now(timezone.utc).replace(microsecond=0)
+        submission = unpack(content).model_copy(update={"received": now})
         self._refuse_double(digest_of(submission))  # before the work
         admitted = admit(submission, allow_partial=self.allow_partial, recompute_ss=self.recompute_ss)
         with self._lock():
@@ -82,7 +85,8 @@ class Storage:
     def rows(self) -> list[Row]:
         """All rows, the oldest first; reads only what is new."""
         with self._reading:
-            present = {file.name.removesuffix(".json.gz") for file in self._files()}
+            computed = {file.stem for file in (self.folder / "rows").glob("*.json")}
+            present = computed & {_digest(file) for file in self._files()}
             for digest in present - self._rows.keys():
                 self._rows[digest] = Row.model_validate_json((self.folder / "rows" / f"{digest}.json").read_bytes())
             for digest in self._rows.keys() - present:
@@ -126,15 +130,19 @@ class Storage:
     def _compute_missing(self) -> None:
         """Rows that got lost, or were computed by another version, are made again from the submissions."""
         with self._lock():
-            old = [file for file in self._files() if not self._is_current(file.name.removesuffix(".json.gz"))]
+            old = [file for file in self._files() if not self._is_current(_digest(file))]
             if not old:
                 return
             with Progress("rows", len(old)) as progress:
                 for done, file in enumerate(old, 1):
-                    admitted = admit(unpack(file.read_bytes()), allow_partial=True, recompute_ss=self.recompute_ss)
+                    progress.update(done)
+                    try:
+                        admitted = admit(unpack(file.read_bytes()), allow_partial=True, recompute_ss=self.recompute_ss)
+                    except H2HTalkError as error:  # for instance after a change of the dataset
+                        print(f"left off the board: {file.name}: {error}", file=sys.stderr)
+                        continue
                     for name, data in _row_files(admitted).items():
                         write_atomically(self.folder / name, data)
-                    progress.update(done)
 
     def _is_current(self, digest: str) -> bool:
         files = [self.folder / "rows" / f"{digest}{end}" for end in (".json", ".npy")]
@@ -157,6 +165,10 @@ class Storage:
         except Exception as error:  # whatever the network brings, the sender must know
             reason = " ".join(str(error).split())[:200]
             raise H2HTalkError(f"the board's storage did not answer, nothing was kept; try again ({reason})") from error
+
+
+def _digest(file: Path) -> str:
+    return file.name.removesuffix(".json.gz")
 
 
 def _head() -> bytes:

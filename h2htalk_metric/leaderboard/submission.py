@@ -6,6 +6,7 @@ import gzip
 import json
 import unicodedata
 import zlib
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -120,7 +121,19 @@ class Claims(_Strict):
 
 
 class Submission(_Strict):
-    """What is sent to the board."""
+    """What is sent to the board.
+
+    Attributes:
+        format: of the file.
+        model: the name to show.
+        bracket: of its size.
+        manifest: the run's ``run.json``.
+        signature: of the claimed result.
+        claims: figures of ``score.json``.
+        answers: one a record.
+        received: when the board took it, UTC; the sender's word does not count.
+
+    """
 
     format: Literal[1] = 1
     model: Name
@@ -129,6 +142,7 @@ class Submission(_Strict):
     signature: Signature
     claims: Claims
     answers: list[Answer]
+    received: datetime | None = None
 
 
 def read_run(folder: str | Path, bracket: str, model: str | None = None) -> Submission:
