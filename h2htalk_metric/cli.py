@@ -11,6 +11,7 @@ from rich.console import Console
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import command
 from h2htalk_metric.corpus_command import corpus_app
+from h2htalk_metric.leaderboard_command import leaderboard, submit
 
 if TYPE_CHECKING:
     from h2htalk_metric.run_scores import RunScores
@@ -23,6 +24,8 @@ app = typer.Typer(
 )
 app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")
+app.command("leaderboard")(leaderboard)
+app.command("submit")(submit)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run folder.")]
 EmbedderOption = Annotated[

@@ -1,6 +1,6 @@
 """Admission: check a submission against the board's own records, and compute its row from the raw answers."""
 
-__all__ = ["ROW_FORMAT", "Row", "admit", "digest_of"]
+__all__ = ["COMPLETE", "ROW_FORMAT", "Admitted", "Row", "admit", "digest_of", "known_records"]
 
 import hashlib
 from collections import Counter
@@ -158,6 +158,11 @@ def _setup(submission: Submission) -> dict[str, str]:
     return {"embedder": submission.signature.embedder, "dataset": submission.signature.dataset}
 
 
+def known_records(tasks: Sequence[str], limit: int | None) -> tuple[dict[str, Any], ...]:
+    """The board's own records for a run's tasks and limit, in their order."""
+    return _chosen(",".join(tasks), limit)
+
+
 @lru_cache(maxsize=4)
 def _chosen(tasks: str, limit: int | None) -> tuple[dict[str, Any], ...]:
     return tuple(chosen_rows(tasks, limit))
@@ -165,8 +170,7 @@ def _chosen(tasks: str, limit: int | None) -> tuple[dict[str, Any], ...]:
 
 def _records(submission: Submission, allow_partial: bool) -> tuple[dict[str, Any], ...]:
     asked = submission.manifest.dataset
-    largest = max(task.count for task in TASKS.values())
-    records = _chosen(",".join(asked.tasks), None if asked.limit is None else min(asked.limit, largest))
+    records = known_records(asked.tasks, asked.limit)
     if len(records) < COMPLETE and not allow_partial:
         raise H2HTalkError(
             f"a partial run of {len(records)} records; this board takes whole runs of {COMPLETE:,}: "
@@ -187,7 +191,9 @@ def _in_order(answers: Sequence[Answer], records: Sequence[dict[str, Any]]) -> l
     by_id = {answer.id: answer for answer in answers}
     if len(by_id) < len(answers):
         double = Counter(answer.id for answer in answers).most_common(1)[0][0]
-        raise H2HTalkError(f"{len(answers) - len(by_id)} ids come twice, the first: {double}; each record has one answer")
+        raise H2HTalkError(
+            f"{len(answers) - len(by_id)} ids come twice, the first: {double}; each record has one answer"
+        )
     counts, given = Counter(known.values()), Counter(known[answer.id] for answer in answers)
     wrong = [f"{task} {given[task]} of {count}" for task, count in counts.items() if given[task] != count]
     if wrong:

@@ -3,7 +3,17 @@
 There are two boards, the paper's and this project's runs, and no function that takes rows of both.
 """
 
-__all__ = ["LAYOUT", "BoardRow", "best_of_brackets", "paper_board", "run_board", "setups", "table_payload", "tied_groups", "to_csv"]
+__all__ = [
+    "LAYOUT",
+    "BoardRow",
+    "best_of_brackets",
+    "paper_board",
+    "run_board",
+    "setups",
+    "table_payload",
+    "tied_groups",
+    "to_csv",
+]
 
 import csv
 import io
@@ -45,6 +55,7 @@ class BoardRow:
         intervals: 95% interval by cell name, where known.
         tied: letter of its group of statistically tied rows, or "".
         notes: what must be known of it.
+        claimed: whether its SS is the sender's, not recomputed by the board.
 
     """
 
@@ -55,6 +66,7 @@ class BoardRow:
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     tied: str = ""
     notes: tuple[str, ...] = ()
+    claimed: bool = False
 
     @property
     def whole(self) -> bool:
@@ -65,7 +77,13 @@ class BoardRow:
 def paper_board() -> list[BoardRow]:
     """The paper's rows as published."""
     return [
-        BoardRow(f"paper-{place}", row.model, row.bracket, row.cells, notes=() if _whole(row.cells) else ("cells",))
+        BoardRow(
+            f"paper-{place}",
+            row.model,
+            row.bracket,
+            row.cells,
+            notes=() if _whole(row.cells) else ("other cells unknown",),
+        )
         for place, row in enumerate(published_rows())
     ]
 
@@ -91,7 +109,16 @@ def run_board(rows: Sequence[Row], storage: Storage) -> list[BoardRow]:
     """Rows of one setup, with their groups of ties."""
     ties = tied_groups({row.digest: (row.cells[OVERALL], storage.draws(row.digest)) for row in rows})
     return [
-        BoardRow(row.digest, row.model, row.bracket, row.cells, row.intervals, ties.get(row.digest, ""), _notes(row))
+        BoardRow(
+            row.digest,
+            row.model,
+            row.bracket,
+            row.cells,
+            row.intervals,
+            ties.get(row.digest, ""),
+            _notes(row),
+            row.ss == "claimed",
+        )
         for row in rows
     ]
 
@@ -121,6 +148,16 @@ def tied_groups(overalls: Mapping[str, tuple[float | None, np.ndarray]]) -> dict
             leader, group = draws, group + 1
         letters[key] = _letter(group)
     return letters
+
+
+def differences(rows: Sequence[BoardRow], storage: Storage) -> list[tuple[str, float, float, float]]:
+    """Overall of each further row minus the first's: model, difference, ends of its paired 95% bootstrap interval."""
+    first, *others = [row for row in rows if row.cells[OVERALL] is not None]
+    gaps = []
+    for row in others:
+        low, high = np.percentile(storage.draws(row.key) - storage.draws(first.key), [2.5, 97.5])
+        gaps.append((row.model, (row.cells[OVERALL] or 0) - (first.cells[OVERALL] or 0), float(low), float(high)))
+    return gaps
 
 
 def best_of_brackets(rows: Sequence[BoardRow]) -> dict[str, dict[str, int]]:
@@ -160,6 +197,7 @@ def table_payload(rows: Sequence[BoardRow], *, links: bool) -> dict[str, Any]:
                 "marks": [marks[row.key].get(cell, 0) for cell in LAYOUT],
                 "tied": row.tied,
                 "notes": row.notes,
+                "claimed": row.claimed,
             }
             for row in rows
         ],
@@ -171,11 +209,14 @@ def to_csv(rows: Sequence[BoardRow]) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     intervals = [f"{cell} {end}" for cell in LAYOUT for end in ("low", "high") if any(row.intervals for row in rows)]
-    writer.writerow(["model", "bracket", *LAYOUT, "tied", "notes", *intervals])
+    writer.writerow(["model", "bracket", *LAYOUT, "tied", "ss", "notes", *intervals])
     for row in sorted(rows, key=lambda row: -(row.cells[OVERALL] or 0)):
         figures = ["" if row.cells[cell] is None else f"{row.cells[cell]:.2f}" for cell in LAYOUT]
         ends = [f"{row.intervals[c][i]:.2f}" if c in row.intervals else "" for c in LAYOUT for i in (0, 1)]
-        texts = [_inert(text) for text in (row.model, row.bracket, row.tied, "; ".join(row.notes))]
+        texts = [
+            _inert(text)
+            for text in (row.model, row.bracket, row.tied, "claimed" if row.claimed else "", "; ".join(row.notes))
+        ]
         writer.writerow([*texts[:2], *figures, *texts[2:], *(ends if intervals else [])])
     return out.getvalue()
 
@@ -194,9 +235,7 @@ def _title(row: Row) -> str:
 
 
 def _notes(row: Row) -> tuple[str, ...]:
-    notes = [f"SS {row.ss}"]
-    if row.partial:
-        notes.insert(0, f"partial: {row.n} of {COMPLETE} records")
+    notes = [f"partial: {row.n:,} of {COMPLETE:,} records"] if row.partial else []
     if set(row.sap) != set(SAP):
         notes.append("no SAP" if not row.sap else f"{len(row.sap)} of {len(SAP)} SAP principles")
     return tuple(notes)

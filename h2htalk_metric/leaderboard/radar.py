@@ -94,7 +94,7 @@ def _line(row: BoardRow, place: int, top: int) -> str:
 
 def _legend(row: BoardRow, place: int) -> str:
     colour, dash, mark = _STYLES[place]
-    y = _HEIGHT + 10 + 24 * place
+    y = _HEIGHT - 10 + 24 * place
     return (
         f'<line x1="60" y1="{y}" x2="110" y2="{y}" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>'
         f'{_mark(mark, 85, y, colour)}<text class="name" x="122" y="{y + 5}">{escape(row.model)}</text>'
@@ -110,7 +110,20 @@ def _mark(mark: str, x: float, y: float, colour: str) -> str:
         "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
         "triangle": ((0, -5), (5, 4), (-5, 4)),
         "diamond": ((0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)),
-        "cross": ((-5, -2), (-2, -2), (-2, -5), (2, -5), (2, -2), (5, -2), (5, 2), (2, 2), (2, 5), (-2, 5), (-2, 2), (-5, 2)),
+        "cross": (
+            (-5, -2),
+            (-2, -2),
+            (-2, -5),
+            (2, -5),
+            (2, -2),
+            (5, -2),
+            (5, 2),
+            (2, 2),
+            (2, 5),
+            (-2, 5),
+            (-2, 2),
+            (-5, 2),
+        ),
     }[mark]
     path = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners)
     return f'<polygon points="{path}" fill="{colour}"/>'
