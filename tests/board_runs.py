@@ -1,8 +1,10 @@
 """Runs without a model: references with words left out, scored with embeddings of hashed words."""
 
+import gzip
 import json
 import random
 import zlib
+from functools import lru_cache
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from h2htalk_datasets.generation.generate import Settings, _manifest, _principles, chosen_rows, prompt_of
 from h2htalk_metric import run_scores
+from h2htalk_metric.lexical import LEXICAL, lexical
 from h2htalk_metric.semantic import Embedder
 
 
@@ -49,3 +52,26 @@ def make_run(folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="al
     with patch("h2htalk_metric.composite.load_embedder", lambda _: Embedder("hashed-words", HashedWords(), flag=False)):
         run_scores.score_run(folder, "hashed-words")
     return folder
+
+
+@lru_cache
+def _one_each():
+    return chosen_rows(limit=1)
+
+
+def packed(tree: dict, **changes) -> bytes:
+    """A submission's file."""
+    return gzip.compress(json.dumps(tree | changes).encode())
+
+
+def variant(tree: dict, number: int, words: int = 1) -> bytes:
+    """A run of one record a task under another name, some answers changed and their claims put right."""
+    copy = json.loads(json.dumps(tree))
+    copy["model"] = f"Model-{number:04}"
+    for answer, record in zip(copy["answers"], _one_each(), strict=True):
+        answer["prediction"] += f" variant{number}" * words
+        values = lexical(answer["prediction"], record["reference"], "en")
+        claims = copy["claims"]["tasks"][record["task"]]
+        claims |= dict(zip(LEXICAL, values, strict=True))
+        claims["composite"] = (sum(values) + answer["ss"]) / 7
+    return packed(copy)

@@ -56,7 +56,6 @@ become public with the run.</p>
 def build_app(storage: Storage) -> gr.Blocks:
     """Put the app together over a storage."""
     with gr.Blocks(title="H2HTalk leaderboard", fill_width=True, analytics_enabled=False) as app:
-        gr.Navbar(visible=False)
         _plain(_INTRO)
         with gr.Tabs():
             with gr.Tab("Runs", id="runs"):
