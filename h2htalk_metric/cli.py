@@ -13,6 +13,7 @@ from h2htalk_datasets.generation import command
 from h2htalk_metric.corpus_command import corpus_app
 from h2htalk_metric.judge_command import judge
 from h2htalk_metric.review_command import review_app
+from h2htalk_metric.leaderboard_command import leaderboard, submit
 
 if TYPE_CHECKING:
     from h2htalk_metric.run_scores import RunScores
@@ -27,6 +28,8 @@ app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")
 app.command("judge")(judge)
 app.add_typer(review_app, name="review")
+app.command("leaderboard")(leaderboard)
+app.command("submit")(submit)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run folder.")]
 EmbedderOption = Annotated[

@@ -4,7 +4,7 @@ Everything works on stored per-item values; no text is scored again. A figure is
 means (a config itself, a dimension's average, Overall), so resampled config means are enough for every cell.
 """
 
-__all__ = ["CELLS", "Interval", "PairedTest", "bootstrap", "compare", "holm"]
+__all__ = ["CELLS", "Interval", "PairedTest", "bootstrap", "compare", "holm", "resampled"]
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -66,6 +66,18 @@ def bootstrap(items: Items, *, resamples: int = 10_000, seed: int = 0) -> dict[s
         cell: Interval(float(point[0]), *map(float, np.percentile(drawn, [2.5, 97.5])))
         for cell, point, drawn in _cells(list(values), means, draws)
     }
+
+
+def resampled(items: Items, *, resamples: int = 10_000, seed: int = 0) -> dict[str, np.ndarray]:
+    """The values that :func:`bootstrap` takes its percentiles of: every cell over the resamples, shape (resamples,).
+
+    One seed draws the same items from every run over the same records. So the difference of two runs' values is the
+    paired bootstrap of :func:`compare`, and runs can be compared later without their items.
+    """
+    values = {task: np.asarray(items[task], dtype=float) for task in TASKS if task in items}
+    draws = np.stack([_resampled_means(v, resamples, _stream(seed, t)) for t, v in values.items()], axis=1)
+    means = np.array([[v.mean() for v in values.values()]])
+    return {cell: drawn for cell, _, drawn in _cells(list(values), means, draws)}
 
 
 def compare(

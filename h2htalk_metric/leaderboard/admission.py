@@ -1,0 +1,306 @@
+"""Admission: check a submission against the board's own records, and compute its row from the raw answers."""
+
+__all__ = ["COMPLETE", "ROW_FORMAT", "Admitted", "Row", "admit", "digest_of", "known_records"]
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from h2htalk_datasets.contracts import contract_fault
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
+from h2htalk_datasets.prompts import SAP
+from h2htalk_datasets.records import Record
+from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.aggregate import OVERALL
+from h2htalk_metric.composite import COMPONENTS
+from h2htalk_metric.leaderboard.submission import Answer, Submission
+from h2htalk_metric.lexical import LEXICAL, lexical
+from h2htalk_metric.run_scores import RunScores
+from h2htalk_metric.semantic import DEFAULT_EMBEDDER, DEMO, DEMO_NAME, load_embedder, semantic_similarity
+from h2htalk_metric.signature import make_signature
+from h2htalk_metric.statistics import resampled
+from h2htalk_metric.synthesis import label_agreement
+from h2htalk_metric.tokenization import clean
+
+ROW_FORMAT = 1
+"""Raised when rows are computed in another way, so that stored ones are made anew."""
+
+COMPLETE = sum(task.count for task in TASKS.values())
+
+_SAME = 1e-4  # how far a claimed mean may be off, 0..1: a hundredth in the table
+_KNOWN_EMBEDDERS = {DEFAULT_EMBEDDER: DEFAULT_EMBEDDER, DEMO_NAME: DEMO}  # a stranger's word loads no other model
+_SYNTHESIS = "RecollectionSynthesis"
+
+
+class Row(BaseModel):
+    """A submission as the board shows it; all of it computed here except what is named as claimed.
+
+    Attributes:
+        format: :data:`ROW_FORMAT` when it was computed.
+        digest: of the answers; names the submission's file.
+        model: as submitted.
+        bracket: of its size.
+        submitted: when, UTC.
+        setup: what must be equal for two rows to be comparable.
+        n: number of answers.
+        cells: S times 100 by cell name; None where configs are missing.
+        intervals: 95% bootstrap interval by cell name.
+        tasks: per config the components and composite 0..1, `kept`, n, empty, truncated.
+        ss: whether SS was recomputed by the board or is as claimed.
+        synthesis: RecollectionSynthesis without its labels; `content_composite` is as claimed.
+        beside: judge, review and safety figures as claimed.
+        sap: the principles of the persona that the prompts held.
+        signature: of the claimed result.
+        manifest: of the run.
+
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    format: int
+    digest: str
+    model: str
+    bracket: str
+    submitted: datetime
+    setup: dict[str, str]
+    n: int
+    cells: dict[str, float | None]
+    intervals: dict[str, tuple[float, float]]
+    tasks: dict[str, dict[str, float]]
+    ss: Literal["recomputed", "claimed"]
+    synthesis: dict[str, float | None]
+    beside: dict[str, dict[str, Any]]
+    sap: list[str]
+    signature: dict[str, Any]
+    manifest: dict[str, Any]
+
+    @property
+    def partial(self) -> bool:
+        """Whether records of the benchmark are left out."""
+        return self.n < COMPLETE
+
+
+class Admitted(NamedTuple):
+    """What the board keeps of an admitted submission beside the file itself.
+
+    Attributes:
+        row: as shown.
+        draws: Overall times 100 over the bootstrap's resamples, float32 of shape (10000,); empty without Overall.
+
+    """
+
+    row: Row
+    draws: np.ndarray
+
+
+def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: bool = False) -> Admitted:
+    """Check a submission and compute its row.
+
+    Args:
+        submission: from an unknown sender.
+        allow_partial: also take runs with a part of the records.
+        recompute_ss: embed all answers anew, if the embedder is BGE-M3 or the demo's.
+
+    Raises:
+        H2HTalkError: it is refused; says why and what to do.
+
+    """
+    records = _records(submission, allow_partial)
+    answers = _in_order(submission.answers, records)
+    _check_origin(submission, records)
+    texts = [clean(answer.prediction).strip() for answer in answers]
+    again = recompute_ss and submission.signature.embedder in _KNOWN_EMBEDDERS
+    items = _items(records, answers, texts, _KNOWN_EMBEDDERS[submission.signature.embedder] if again else None)
+    scores = RunScores(items, submission.signature.model_dump(), submission.manifest.model_dump())
+    _check_claims(submission, scores)
+    draws = resampled({task: 100 * values for task, values in scores.composites().items()})
+    intervals = {cell: tuple(map(float, np.percentile(drawn, [2.5, 97.5]))) for cell, drawn in draws.items()}
+    row = Row(
+        format=ROW_FORMAT,
+        digest=digest_of(submission),
+        model=submission.model,
+        bracket=submission.bracket,
+        submitted=submission.received or datetime.now(timezone.utc),
+        setup=_setup(submission),
+        n=len(records),
+        cells=scores.row(),
+        intervals=intervals,
+        tasks={str(task): values for task, values in scores.by_task().to_dict("index").items()},
+        ss="recomputed" if again else "claimed",
+        synthesis=_synthesis(submission, records, texts),
+        beside=submission.claims.beside,
+        sap=submission.manifest.prompts.sap,
+        signature=scores.signature,
+        manifest=scores.manifest,
+    )
+    return Admitted(row, draws.get(OVERALL, np.empty(0)).astype(np.float32))
+
+
+def digest_of(submission: Submission) -> str:
+    """Twenty hex digits over embedder, ids and answers; white space around an answer does not count."""
+    digest = hashlib.sha256(submission.signature.embedder.encode())
+    for identity, text in sorted((answer.id, clean(answer.prediction).strip()) for answer in submission.answers):
+        digest.update(f"\n{identity}\t{text}".encode())
+    return digest.hexdigest()[:20]
+
+
+def _setup(submission: Submission) -> dict[str, str]:
+    """The same keys as `h2htalk compare` demands to be equal; the other rules are this board's own."""
+    return {"embedder": submission.signature.embedder, "dataset": submission.signature.dataset}
+
+
+def known_records(tasks: Sequence[str], limit: int | None) -> tuple[dict[str, Any], ...]:
+    """The board's own records for a run's tasks and limit, in their order."""
+    return _chosen(",".join(tasks), limit)
+
+
+@lru_cache(maxsize=4)
+def _chosen(tasks: str, limit: int | None) -> tuple[dict[str, Any], ...]:
+    return tuple(chosen_rows(tasks, limit))
+
+
+def _records(submission: Submission, allow_partial: bool) -> tuple[dict[str, Any], ...]:
+    asked = submission.manifest.dataset
+    records = known_records(asked.tasks, asked.limit)
+    if len(records) < COMPLETE and not allow_partial:
+        raise H2HTalkError(
+            f"a partial run of {len(records)} records; this board takes whole runs of {COMPLETE:,}: "
+            "run again without --limit and --tasks"
+        )
+    return records
+
+
+def _in_order(answers: Sequence[Answer], records: Sequence[dict[str, Any]]) -> list[Answer]:
+    """The answers in the records' order; refuses unknown, double and missing ones."""
+    known = {record["id"]: record["task"] for record in records}
+    unknown = [answer.id for answer in answers if answer.id not in known]
+    if unknown:
+        raise H2HTalkError(
+            f"{len(unknown)} ids are not among the run's records, the first: {unknown[0]!r}; "
+            "submit the run folder as `h2htalk run` left it"
+        )
+    by_id = {answer.id: answer for answer in answers}
+    if len(by_id) < len(answers):
+        double = Counter(answer.id for answer in answers).most_common(1)[0][0]
+        raise H2HTalkError(
+            f"{len(answers) - len(by_id)} ids come twice, the first: {double}; each record has one answer"
+        )
+    counts, given = Counter(known.values()), Counter(known[answer.id] for answer in answers)
+    wrong = [f"{task} {given[task]} of {count}" for task, count in counts.items() if given[task] != count]
+    if wrong:
+        raise H2HTalkError(
+            f"answers are missing: {', '.join(wrong)}; go on with the same `h2htalk run` command until it is complete"
+        )
+    return [by_id[identity] for identity in known]
+
+
+@lru_cache(maxsize=8)
+def _prompts_hash(tasks: str, limit: int | None, sap: tuple[str, ...]) -> str:
+    prompts = (prompt_of(row, set(sap) if set(sap) != set(SAP) else True) for row in _chosen(tasks, limit))
+    return fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts)
+
+
+@lru_cache(maxsize=4)
+def _fingerprint(tasks: str, limit: int | None) -> str:
+    return fingerprint(_chosen(tasks, limit))
+
+
+def _check_origin(submission: Submission, records: Sequence[dict[str, Any]]) -> None:
+    """Records, prompts and rules of scoring must be this board's own."""
+    dataset, prompts, signature = submission.manifest.dataset, submission.manifest.prompts, submission.signature
+    asked = (",".join(dataset.tasks), dataset.limit)
+    if dataset.fingerprint != _fingerprint(*asked):
+        raise H2HTalkError(
+            f"the run was made on other records than this board's (fingerprint {dataset.fingerprint[:12]}, here "
+            f"{_fingerprint(*asked)[:12]}): prompts or references were altered, or the dataset has another version; "
+            "install this board's version of h2htalk and run again"
+        )
+    unknown = sorted(set(prompts.sap) - set(SAP))
+    if unknown:
+        raise H2HTalkError(f"the manifest names unknown principles of the persona: {', '.join(map(repr, unknown))}")
+    if prompts.hash != _prompts_hash(*asked, tuple(prompts.sap)):
+        raise H2HTalkError(
+            "the manifest's prompts are not those of this board's records and the named persona; "
+            "install this board's version of h2htalk and run again"
+        )
+    own = make_signature(embedder=signature.embedder, languages={r["language"] for r in records}, n=len(records))
+    own |= {"dataset": dataset.fingerprint[:12], "prompts": prompts.hash[:12]}
+    for key in ("dataset", "prompts", "n", "bleu", "rouge", "tokenizers"):
+        claimed = getattr(signature, key)
+        if claimed != own[key]:
+            raise H2HTalkError(
+                f"the scores' signature is of something else: {key} is {str(claimed)[:80]!r}, expected "
+                f"{str(own[key])!r}; score the run again: h2htalk score RUN"
+            )
+
+
+def _lexical(text: str, reference: str, language: str) -> tuple[float, ...]:
+    return lexical(text, reference, language) if text else (0.0,) * len(LEXICAL)
+
+
+def _items(
+    records: Sequence[dict[str, Any]], answers: Sequence[Answer], texts: Sequence[str], embedder: str | None
+) -> pd.DataFrame:
+    """The frame of :class:`h2htalk_metric.run_scores.RunScores`, its lexical components and contracts recomputed."""
+    references = [clean(record["reference"]).strip() for record in records]
+    pairs = zip(texts, references, records, strict=True)
+    items = pd.DataFrame([_lexical(text, ref, record["language"]) for text, ref, record in pairs], columns=LEXICAL)
+    full = np.array([bool(text) for text in texts])
+    items["ss"] = np.where(full, [answer.ss for answer in answers], 0.0)
+    if embedder is not None and full.any():
+        asked = [place for place, text in enumerate(texts) if text]
+        values = semantic_similarity(
+            [texts[place] for place in asked], [references[place] for place in asked], load_embedder(embedder)
+        )
+        items.loc[asked, "ss"] = values
+    items["composite"] = items[list(COMPONENTS)].mean(axis=1)
+    items["id"], items["task"] = [record["id"] for record in records], [record["task"] for record in records]
+    items["empty"] = ~full
+    items["finish_reason"] = [answer.finish_reason for answer in answers]
+    items["contract"] = [
+        contract_fault(Record.model_validate(record), answer.prediction)
+        for record, answer in zip(records, answers, strict=True)
+    ]
+    return items
+
+
+def _check_claims(submission: Submission, scores: RunScores) -> None:
+    """Every claimed mean must follow from the answers; so altered references or figures show."""
+    for task, line in scores.by_task().iterrows():
+        claimed = submission.claims.tasks.get(str(task), {})
+        for component in (*COMPONENTS, "composite"):
+            if component not in claimed:
+                raise H2HTalkError(f"score.json claims no {component} for {task}; score again: h2htalk score RUN")
+            if not abs(claimed[component] - line[component]) <= _SAME:
+                raise H2HTalkError(
+                    f"{task}: {component} is claimed as {100 * claimed[component]:.2f} but the answers give "
+                    f"{100 * line[component]:.2f} against this board's references; score again: h2htalk score RUN"
+                )
+
+
+def _synthesis(
+    submission: Submission, records: Sequence[dict[str, Any]], texts: Sequence[str]
+) -> dict[str, float | None]:
+    found = [
+        label_agreement(text, record["reference"])
+        for record, text in zip(records, texts, strict=True)
+        if record["task"] == _SYNTHESIS
+    ]
+    pairs = [agreement for agreement in found if agreement]
+    if not found:
+        return {}
+    return {
+        "content_composite": submission.claims.content_composite,
+        "compared": len(pairs),
+        "category_agreement": float(np.mean([pair.category for pair in pairs])) if pairs else None,
+        "importance_error": float(np.mean([pair.importance_error for pair in pairs])) if pairs else None,
+    }

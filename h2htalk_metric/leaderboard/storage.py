@@ -1,0 +1,182 @@
+"""Where submissions lie: a folder, and in a Space also a dataset repository on the Hub.
+
+submissions/DIGEST.json.gz   as submitted, one file each; delete one to take it off the board
+rows/DIGEST.json, .npy       what the board computed of it, so that no page reads raw answers; made anew where missing
+
+The name is a digest of the answers, so the same answers can't be stored twice.
+"""
+
+__all__ = ["Storage"]
+
+import io
+import sys
+import threading
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.progress import Progress
+from h2htalk_datasets.generation.run_folder import write_atomically
+from h2htalk_metric.leaderboard.admission import ROW_FORMAT, Admitted, Row, admit, digest_of
+from h2htalk_metric.leaderboard.submission import Submission, pack, unpack
+
+
+class Storage:
+    """All submissions of one board. Threads and processes may share the folder.
+
+    Attributes:
+        folder: where it lies.
+        allow_partial: take runs with a part of the records, too.
+        recompute_ss: embed all answers anew, if the embedder is BGE-M3 or the demo's.
+
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        hub_repo: str | None = None,
+        allow_partial: bool = False,
+        recompute_ss: bool = False,
+    ) -> None:
+        """Open a storage, make its folder, fetch what the Hub has, and compute the rows that are missing.
+
+        Args:
+            folder: for all files.
+            hub_repo: id of a dataset repository that keeps them too: fetched now, a commit with each submission.
+            allow_partial: take runs with a part of the records, too.
+            recompute_ss: embed all answers anew, if the embedder is BGE-M3 or the demo's.
+
+        """
+        self.folder, self.allow_partial, self.recompute_ss = Path(folder), allow_partial, recompute_ss
+        self._hub_repo = hub_repo
+        self._rows: dict[str, Row] = {}
+        self._draws: dict[str, np.ndarray] = {}
+        self._reading = threading.Lock()
+        if hub_repo:
+            self._fetch(hub_repo)
+        for part in ("submissions", "rows"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        self._compute_missing()
+
+    def submit(self, content: bytes) -> Row:
+        """Check a submission's file, compute its row and keep both.
+
+        Raises:
+            H2HTalkError: it is refused, or could not be stored; says why and what to do.
+
+        """
+        now = datetime.now(timezone.utc).replace(microsecond=0)
+        submission = unpack(content).model_copy(update={"received": now})
+        self._refuse_double(digest_of(submission))  # before the work
+        admitted = admit(submission, allow_partial=self.allow_partial, recompute_ss=self.recompute_ss)
+        with self._lock():
+            self._refuse_double(admitted.row.digest)  # somebody else may have come first
+            files = _row_files(admitted) | {f"submissions/{admitted.row.digest}.json.gz": pack(submission)}
+            if self._hub_repo:
+                self._commit(self._hub_repo, files, f"Submission of {admitted.row.model}")
+            for name, data in files.items():  # the submission last: what has one is on the board
+                write_atomically(self.folder / name, data)
+        return admitted.row
+
+    def rows(self) -> list[Row]:
+        """All rows, the oldest first; reads only what is new."""
+        with self._reading:
+            computed = {file.stem for file in (self.folder / "rows").glob("*.json")}
+            present = computed & {_digest(file) for file in self._files()}
+            for digest in present - self._rows.keys():
+                self._rows[digest] = Row.model_validate_json((self.folder / "rows" / f"{digest}.json").read_bytes())
+            for digest in self._rows.keys() - present:
+                del self._rows[digest]
+            return sorted(self._rows.values(), key=lambda row: (row.submitted, row.digest))
+
+    def row(self, digest: str) -> Row:
+        """One row.
+
+        Raises:
+            H2HTalkError: there is none of that digest.
+
+        """
+        self.rows()
+        if digest not in self._rows:
+            raise H2HTalkError(f"no submission {digest!r} on this board; it may have been taken off")
+        return self._rows[digest]
+
+    def draws(self, digest: str) -> np.ndarray:
+        """A row's bootstrap resamples of Overall, see :class:`h2htalk_metric.leaderboard.admission.Admitted`."""
+        if digest not in self._draws:
+            self._draws[digest] = np.load(self.folder / "rows" / f"{digest}.npy")
+        return self._draws[digest]
+
+    def submission(self, digest: str) -> Submission:
+        """The raw submission of a row that the board shows."""
+        self.row(digest)  # so no other path is ever opened
+        return unpack((self.folder / "submissions" / f"{digest}.json.gz").read_bytes())
+
+    def _files(self) -> list[Path]:
+        return [file for file in (self.folder / "submissions").iterdir() if file.name.endswith(".json.gz")]
+
+    def _lock(self) -> FileLock:
+        return FileLock(self.folder / ".lock")
+
+    def _refuse_double(self, digest: str) -> None:
+        if (self.folder / "submissions" / f"{digest}.json.gz").exists():
+            name = next((row.model for row in self.rows() if row.digest == digest), "another name")
+            raise H2HTalkError(f"these answers are on the board already, as {name!r} (run {digest})")
+
+    def _compute_missing(self) -> None:
+        """Rows that got lost, or were computed by another version, are made again from the submissions."""
+        with self._lock():
+            old = [file for file in self._files() if not self._is_current(_digest(file))]
+            if not old:
+                return
+            with Progress("rows", len(old)) as progress:
+                for done, file in enumerate(old, 1):
+                    progress.update(done)
+                    try:
+                        admitted = admit(unpack(file.read_bytes()), allow_partial=True, recompute_ss=self.recompute_ss)
+                    except H2HTalkError as error:  # for instance after a change of the dataset
+                        print(f"left off the board: {file.name}: {error}", file=sys.stderr)
+                        continue
+                    for name, data in _row_files(admitted).items():
+                        write_atomically(self.folder / name, data)
+
+    def _is_current(self, digest: str) -> bool:
+        files = [self.folder / "rows" / f"{digest}{end}" for end in (".json", ".npy")]
+        return all(file.exists() for file in files) and files[0].read_bytes().startswith(_head())
+
+    def _fetch(self, repo: str) -> None:
+        from huggingface_hub import snapshot_download
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        patterns = ["submissions/*", "rows/*"]
+        snapshot_download(repo, repo_type="dataset", local_dir=self.folder, allow_patterns=patterns)
+
+    def _commit(self, repo: str, files: dict[str, bytes], message: str) -> None:
+        """One commit a submission: what was accepted is kept, even if the Space stops the next moment."""
+        from huggingface_hub import CommitOperationAdd, HfApi
+
+        operations = [CommitOperationAdd(name, data) for name, data in files.items()]
+        try:
+            HfApi().create_commit(repo, operations, commit_message=message, repo_type="dataset")
+        except Exception as error:  # whatever the network brings, the sender must know
+            reason = " ".join(str(error).split())[:200]
+            raise H2HTalkError(f"the board's storage did not answer, nothing was kept; try again ({reason})") from error
+
+
+def _digest(file: Path) -> str:
+    return file.name.removesuffix(".json.gz")
+
+
+def _head() -> bytes:
+    return f'{{"format":{ROW_FORMAT},'.encode()
+
+
+def _row_files(admitted: Admitted) -> dict[str, bytes]:
+    array = io.BytesIO()
+    np.save(array, admitted.draws)
+    name = f"rows/{admitted.row.digest}"
+    return {f"{name}.npy": array.getvalue(), f"{name}.json": admitted.row.model_dump_json().encode()}

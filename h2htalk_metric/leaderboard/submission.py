@@ -1,0 +1,226 @@
+"""A submission: one gzipped JSON file with a run's raw answers, its manifest and the figures that it claims."""
+
+__all__ = ["MAX_PACKED", "MAX_UNPACKED", "Answer", "Claims", "Submission", "pack", "read_run", "unpack"]
+
+import gzip
+import json
+import unicodedata
+import zlib
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.run_folder import RunFolder
+from h2htalk_datasets.records import problems_of
+from h2htalk_metric.leaderboard.paper import BRACKETS
+from h2htalk_metric.run_scores import RunScores
+
+MAX_PACKED = 20_000_000
+"""Bytes that the file may have."""
+
+MAX_UNPACKED = 80_000_000
+"""Bytes that it may unpack to; a full run has some two million."""
+
+_MEGABYTE = 1_000_000
+_SHOWN = 5  # faults named at once
+_HIDDEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")  # control, direction and other characters that no name needs
+
+
+def _printable(text: str) -> str:
+    if any(unicodedata.category(character) in _HIDDEN for character in text):
+        raise ValueError("must not hold control or invisible characters")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S(.*\S)?$"), AfterValidator(_printable)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Open(BaseModel):
+    """A part whose further keys are kept and shown but not needed."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Answer(_Strict):
+    """One raw answer.
+
+    Attributes:
+        id: of the record.
+        prediction: the answer as it came.
+        finish_reason: ``length`` where it was cut off.
+        new_tokens: how many tokens it has.
+        ss: the claimed SS, 0..1.
+
+    """
+
+    id: Annotated[str, Field(max_length=60)]
+    prediction: Annotated[str, Field(max_length=20_000)]
+    finish_reason: Annotated[str, Field(max_length=40)] | None = None
+    new_tokens: Annotated[int, Field(ge=0)] | None = None
+    ss: Share
+
+
+class DatasetPart(_Open):
+    """What the manifest says of the records."""
+
+    fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    tasks: Annotated[list[str], Field(min_length=1, max_length=20)]
+    limit: Annotated[int, Field(ge=1)] | None
+    n: int
+
+
+class PromptsPart(_Open):
+    """What the manifest says of the prompts."""
+
+    sap: Annotated[list[str], Field(max_length=20)]
+    hash: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Manifest(_Open):
+    """The parts of ``run.json`` that the board checks."""
+
+    dataset: DatasetPart
+    prompts: PromptsPart
+    model: Annotated[dict[str, Any], Field(max_length=40)]
+    generation: Annotated[dict[str, Any], Field(max_length=40)]
+
+
+class Signature(_Open):
+    """The parts of a result's signature that the board checks."""
+
+    embedder: Name
+    bleu: str
+    rouge: str
+    tokenizers: dict[str, str]
+    dataset: str
+    prompts: str
+    n: int
+
+
+class Claims(_Strict):
+    """Figures of ``score.json`` that the board compares with its own, or shows as claimed.
+
+    Attributes:
+        tasks: per config the means of the seven components and ``composite``, 0..1.
+        content_composite: of RecollectionSynthesis without its labels; needs embeddings.
+        beside: judge, review and safety figures by section and name, shown beside the row and never part of it.
+
+    """
+
+    tasks: dict[str, dict[str, float]]
+    content_composite: Share | None = None
+    beside: dict[Literal["judge", "review", "safety"], dict[str, Any]] = {}
+
+
+class Submission(_Strict):
+    """What is sent to the board.
+
+    Attributes:
+        format: of the file.
+        model: the name to show.
+        bracket: of its size.
+        manifest: the run's ``run.json``.
+        signature: of the claimed result.
+        claims: figures of ``score.json``.
+        answers: one a record.
+        received: when the board took it, UTC; the sender's word does not count.
+
+    """
+
+    format: Literal[1] = 1
+    model: Name
+    bracket: Literal[BRACKETS]  # type: ignore[valid-type]
+    manifest: Manifest
+    signature: Signature
+    claims: Claims
+    answers: list[Answer]
+    received: datetime | None = None
+
+
+def read_run(folder: str | Path, bracket: str, model: str | None = None) -> Submission:
+    """Make a submission of a scored run folder.
+
+    Args:
+        folder: the run.
+        bracket: one of :data:`h2htalk_metric.leaderboard.paper.BRACKETS`.
+        model: the name to show; the manifest's if not given.
+
+    Raises:
+        H2HTalkError: the run is not scored, its scores are of other answers, or a name or bracket is wrong.
+
+    """
+    run, scores = RunFolder(folder), RunScores.read(folder)
+    lines = [json.loads(line) for line in run.predictions_file.read_bytes().splitlines()]
+    if [line["id"] for line in lines] != scores.items["id"].tolist():
+        raise H2HTalkError(f"the scores in {folder} are of other answers; run: h2htalk score {folder}")
+    summary = json.loads((run.path / "score.json").read_text("utf-8"))
+    kept = ("id", "prediction", "finish_reason", "new_tokens")
+    answers = [
+        {key: line.get(key) for key in kept} | {"ss": float(ss)}
+        for line, ss in zip(lines, scores.items["ss"], strict=True)
+    ]
+    beside = {section: summary[section] for section in ("judge", "review", "safety") if summary.get(section)}
+    claims = {
+        "tasks": summary["tasks"],
+        "content_composite": (summary.get("synthesis") or {}).get("content_composite"),
+        "beside": beside,
+    }
+    return _validated(
+        {
+            "model": model or Path(str(scores.manifest["model"]["name"])).name,
+            "bracket": bracket,
+            "manifest": scores.manifest,
+            "signature": scores.signature,
+            "claims": claims,
+            "answers": answers,
+        }
+    )
+
+
+def pack(submission: Submission) -> bytes:
+    """The file of a submission, the same bytes for the same content."""
+    return gzip.compress(submission.model_dump_json().encode(), mtime=0)
+
+
+def unpack(content: bytes) -> Submission:
+    """Read a submission's file from an unknown sender.
+
+    Raises:
+        H2HTalkError: it is over the size limit, not gzipped JSON, or breaks the form; names the first faults.
+
+    """
+    if len(content) > MAX_PACKED:
+        raise H2HTalkError(f"the file has {len(content) / _MEGABYTE:.1f} MB; the limit is {MAX_PACKED // _MEGABYTE} MB")
+    unpacker = zlib.decompressobj(wbits=31)  # gzip; stops at the limit, whatever the header promises
+    try:
+        text = unpacker.decompress(content, MAX_UNPACKED)
+    except zlib.error:
+        raise H2HTalkError("the file is not gzipped; make it with: h2htalk submit RUN --pack FILE") from None
+    if unpacker.unconsumed_tail:
+        raise H2HTalkError(f"the file unpacks to more than {MAX_UNPACKED // _MEGABYTE} MB; a run is far smaller")
+    try:
+        tree = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise H2HTalkError("the file is no whole JSON; make it again with: h2htalk submit RUN --pack FILE") from None
+    return _validated(tree)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _validated(tree: Any) -> Submission:
+    try:
+        return Submission.model_validate(tree)
+    except ValidationError as error:
+        faults = problems_of(error)
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise H2HTalkError(f"not a valid submission: {'; '.join(faults[:_SHOWN])}{more}") from None

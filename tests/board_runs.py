@@ -1,0 +1,77 @@
+"""Runs without a model: references with words left out, scored with embeddings of hashed words."""
+
+import gzip
+import json
+import random
+import zlib
+from functools import lru_cache
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from h2htalk_datasets.generation.generate import Settings, _manifest, _principles, chosen_rows, prompt_of
+from h2htalk_metric import run_scores
+from h2htalk_metric.lexical import LEXICAL, lexical
+from h2htalk_metric.semantic import Embedder
+
+
+class HashedWords:
+    """Stands in for an embedding model: counts words in 64 buckets."""
+
+    def encode(self, texts, **_):
+        vectors = np.zeros((len(texts), 64))
+        for line, text in zip(vectors, texts, strict=True):
+            for word in text.split():
+                line[zlib.crc32(word.encode()) % 64] += 1
+        return vectors
+
+
+class _Engine:
+    def __init__(self, name):
+        self._name = name
+
+    def identity(self):
+        return {"engine": "transformers", "name": self._name, "revision": None, "dtype": "float32"}
+
+
+def make_run(folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="all", sap="all") -> Path:
+    """A scored run folder whose answers keep a share of each reference's words."""
+    rows = chosen_rows(tasks, limit)
+    settings = Settings(model=name, tasks=tasks, limit=limit, sap=sap)
+    prompts = [prompt_of(row, _principles(sap)) for row in rows]
+    manifest = _manifest(settings, rows, prompts, _Engine(name))
+    draw = random.Random(seed)
+    (folder / "shards").mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(manifest))
+    with (folder / "predictions.jsonl").open("w") as file:
+        for row in rows:
+            text = " ".join(word for word in row["reference"].split() if draw.random() < kept)
+            line = {"id": row["id"], "prediction": text, "task": row["task"], "finish_reason": "stop"}
+            file.write(json.dumps(line | {"prompt_tokens": 9, "new_tokens": len(text.split())}) + "\n")
+    with patch("h2htalk_metric.composite.load_embedder", lambda _: Embedder("hashed-words", HashedWords(), flag=False)):
+        run_scores.score_run(folder, "hashed-words")
+    return folder
+
+
+@lru_cache
+def _one_each():
+    return chosen_rows(limit=1)
+
+
+def packed(tree: dict, **changes) -> bytes:
+    """A submission's file."""
+    return gzip.compress(json.dumps(tree | changes).encode())
+
+
+def variant(tree: dict, number: int, words: int = 1) -> bytes:
+    """A run of one record a task under another name, some answers changed and their claims put right."""
+    copy = json.loads(json.dumps(tree))
+    copy["model"] = f"Model-{number:04}"
+    for answer, record in zip(copy["answers"], _one_each(), strict=True):
+        answer["prediction"] += f" variant{number}" * words
+        values = lexical(answer["prediction"], record["reference"], "en")
+        claims = copy["claims"]["tasks"][record["task"]]
+        claims |= dict(zip(LEXICAL, values, strict=True))
+        claims["composite"] = (sum(values) + answer["ss"]) / 7
+    return packed(copy)
