@@ -11,6 +11,7 @@ from rich.console import Console
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import command
 from h2htalk_metric.corpus_command import corpus_app
+from h2htalk_metric.export_command import export_command
 
 if TYPE_CHECKING:
     from h2htalk_metric.run_scores import RunScores
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")
+app.command("export")(export_command)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run folder.")]
 EmbedderOption = Annotated[
