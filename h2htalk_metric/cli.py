@@ -12,6 +12,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import command
 from h2htalk_metric.corpus_command import corpus_app
 from h2htalk_metric.export_command import export_command
+from h2htalk_metric.publish_command import publish_command
 
 if TYPE_CHECKING:
     from h2htalk_metric.run_scores import RunScores
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")
 app.command("export")(export_command)
+app.command("publish")(publish_command)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run folder.")]
 EmbedderOption = Annotated[

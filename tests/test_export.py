@@ -14,7 +14,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric import score
 from h2htalk_metric.export import HARNESSES, export
 
-FEW = ["ItineraryResponse", "RecollectionRefinement"]
+FEW = ["RecollectionRefinement", "ItineraryResponse"]
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +158,8 @@ def test_inspect_sends_our_prompts_and_reports_our_composite(exported, tiny_mode
     for sample in result["samples"]:
         identity = sample["id"]
         call = next(event for event in sample["events"] if event["event"] == "model")
-        sent = [{"role": message["role"], "content": message["content"]} for message in call["input"]]
-        assert sent == rows[identity]["messages"]
+        sent = [{"role": message["role"], "content": message["content"]} for message in sample["messages"]]
+        assert sent[:-1] == rows[identity]["messages"]  # and then the answer
         assert call["config"]["max_tokens"] == TASKS[rows[identity]["task"]].max_new_tokens
         length = len(demo.tokenizer(expected[identity], add_special_tokens=False)["input_ids"])
         assert call["output"]["usage"]["input_tokens"] == length
