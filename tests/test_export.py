@@ -149,7 +149,8 @@ def test_lighteval_sends_our_prompts_and_reports_our_composite(exported, tiny_mo
 @pytest.mark.parametrize("exported", ["inspect"], indirect=True)
 def test_inspect_sends_our_prompts_and_reports_our_composite(exported, tiny_model, demo, tmp_path):
     chosen = [row["id"] for task in FEW for row in load(task).select(range(2))]
-    model = ["--model", "hf/local", "-M", f"model_path={tiny_model}", "-M", "do_sample=false"]
+    # One at a time: a batch is padded, and Inspect counts the padding as input.
+    model = ["--model", "hf/local", "-M", f"model_path={tiny_model}", "-M", "do_sample=false", "--max-connections", 1]
     log = ["--sample-id", ",".join(chosen), "--log-dir", tmp_path / "log", "--log-format", "json", "--display", "plain"]
     finished(harness_command("inspect", "inspect"), "eval", "h2htalk_inspect.py", *model, *log, cwd=exported)
     result = json.loads(next((tmp_path / "log").glob("*.json")).read_text("utf-8"))
