@@ -52,7 +52,7 @@ def test_the_command_writes_a_folder_and_replaces_its_own(harness, tmp_path):
     for tasks in (FEW, FEW[:1]):
         done = h2htalk("export", harness, "--out", tmp_path / "out", "--tasks", ",".join(tasks), "--embedder", "demo")
         assert done.returncode == 0, done.stderr
-        manifest = json.loads((tmp_path / "out" / "export.json").read_text())
+        manifest = json.loads((tmp_path / "out" / "h2htalk_export.json").read_text())
         assert (list(manifest["tasks"]), manifest["embedder"]) == (tasks, "demo")
         assert sorted(path.name for path in (tmp_path / "out" / "data").iterdir()) == sorted(tasks)
     assert (tmp_path / "out" / "README.md").read_text().startswith("# H2HTalk for")

@@ -86,6 +86,14 @@ def test_the_leaderboard_folder_starts_the_installed_board(tmp_path):
     compile((folder / "app.py").read_text("utf-8"), "app.py", "exec")
 
 
+def test_what_is_there_already_is_not_replaced(tmp_path):
+    (tmp_path / "talk").mkdir()
+    (tmp_path / "talk" / "README.md").write_text("mine")
+    with pytest.raises(H2HTalkError, match="talk is not empty"):
+        prepare_folder("dataset", "my-team/talk", tmp_path)
+    assert (tmp_path / "talk" / "README.md").read_text() == "mine"
+
+
 def test_a_card_that_lacks_something_is_refused(dataset, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(dataset, broken)

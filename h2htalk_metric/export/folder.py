@@ -25,7 +25,7 @@ HARNESSES = {
 """The harnesses, and the files that each gets as they are; besides, its README."""
 
 _FILES = Path(__file__).parent / "files"
-_MANIFEST = "export.json"
+_MANIFEST = "h2htalk_export.json"
 
 
 def export(harness: str, out: str | Path, *, tasks: str = "all", embedder: str = DEFAULT_EMBEDDER) -> Path:

@@ -27,13 +27,13 @@ def prepare_folder(kind: str, repo: str, parent: Path) -> Path:
     Args:
         kind: ``dataset``, ``metric`` or ``leaderboard``.
         repo: ``ORG/NAME``, which the card's examples name.
-        parent: the folder ``NAME`` is made in it, anew.
+        parent: the folder ``NAME`` is made in it.
 
     Returns:
         The folder. `load_dataset` takes that of the dataset, `evaluate.load` that of the metric.
 
     Raises:
-        H2HTalkError: the repository's name can't be used, the folder holds something else, or the card is not valid.
+        H2HTalkError: the repository's name can't be used, the folder is not empty, or the card is not valid.
 
     """
     name = repo_name(repo)
@@ -61,12 +61,10 @@ def repo_name(repo: str) -> str:
 
 
 def empty_folder(folder: Path) -> Path:
-    """Make a folder; one that was prepared earlier is replaced, anything else is refused."""
-    if folder.exists():
-        if not (folder / "README.md").is_file() and not (folder / ".eval_results").is_dir():
-            raise H2HTalkError(f"{folder} holds something else; name another place with --out")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    """Make a folder; nothing that is already there is replaced."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise H2HTalkError(f"{folder} is not empty; remove it, or name another place with --out")
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

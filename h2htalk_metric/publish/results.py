@@ -21,7 +21,7 @@ def prepare_results(run: Path, benchmark: str, repo: str, parent: Path) -> Path:
         run: a scored run folder.
         benchmark: ``ORG/NAME`` of the dataset repository, which holds ``eval.yaml``.
         repo: ``ORG/NAME`` of the model.
-        parent: the folder ``NAME`` is made in it, anew.
+        parent: the folder ``NAME`` is made in it.
 
     Returns:
         The folder, with one entry per config, S times 100.

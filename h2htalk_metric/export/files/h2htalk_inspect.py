@@ -13,7 +13,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from h2htalk_metric import score
 
 _HERE = Path(__file__).parent
-_EXPORT = json.loads((_HERE / "export.json").read_text("utf-8"))
+_EXPORT = json.loads((_HERE / "h2htalk_export.json").read_text("utf-8"))
 
 
 @task

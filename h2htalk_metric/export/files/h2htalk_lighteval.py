@@ -21,7 +21,7 @@ from h2htalk_metric import score
 from h2htalk_metric.composite import COMPONENTS
 
 _HERE = Path(__file__).parent
-_EXPORT = json.loads((_HERE / "export.json").read_text("utf-8"))
+_EXPORT = json.loads((_HERE / "h2htalk_export.json").read_text("utf-8"))
 _FIGURES = [*COMPONENTS, "composite"]
 
 

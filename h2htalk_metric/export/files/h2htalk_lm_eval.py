@@ -9,7 +9,7 @@ from datasets import DatasetDict, load_dataset
 from h2htalk_metric import score
 
 _HERE = Path(__file__).parent
-_EMBEDDER = json.loads((_HERE / "export.json").read_text("utf-8"))["embedder"]
+_EMBEDDER = json.loads((_HERE / "h2htalk_export.json").read_text("utf-8"))["embedder"]
 
 
 def records(config: str, **_: Any) -> DatasetDict:
