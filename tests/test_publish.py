@@ -141,7 +141,8 @@ def test_the_metric_arrives_in_a_gradio_space(tmp_path):
     ("arguments", "options", "complaint"),
     [
         (["dataset", "--repo", "my-team/talk"], {"token": None}, "no login for the Hub"),
-        (["dataset", "--repo", "my-team/talk"], {"token": "hf_wrong"}, "the Hub refused to publish my-team/talk"),
+        (["dataset", "--repo", "my-team/talk"], {"token": "hf_wrong"}, "can't publish my-team/talk at http"),
+        (["dataset", "--repo", "my-team/talk"], {"HF_ENDPOINT": "http://127.0.0.1:9"}, "can't publish my-team/talk"),
         (["dataset", "--repo", "my-team/talk"], {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"),
         (["metrics", "--repo", "my-team/talk"], {}, "Did you mean metric"),
         (["dataset", "--repo", "talk"], {}, "--repo must be ORG/NAME"),

@@ -22,15 +22,16 @@ def upload(folder: Path, kind: str, repo: str) -> str:
         The address of the commit, or of the pull request.
 
     Raises:
-        H2HTalkError: there is no login, or the Hub refuses.
+        H2HTalkError: there is no login, or the Hub refuses or can't be reached.
 
     """
-    import httpx
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if get_token() is None:
         raise H2HTalkError("no login for the Hub; run `hf auth login`, or set HF_TOKEN")
+    # Whichever client huggingface_hub is built on (requests, httpx, httpx2), its errors have this base.
+    client_error = HfHubHTTPError.__bases__[0]
     api, repo_type, results = HfApi(), KINDS[kind], kind == "results"
     try:
         if not results:
@@ -45,7 +46,7 @@ def upload(folder: Path, kind: str, repo: str) -> str:
         )
     except OfflineModeIsEnabled:
         raise H2HTalkError("HF_HUB_OFFLINE is set, so nothing can be published; unset it, or use --dry-run") from None
-    except (HfHubHTTPError, httpx.HTTPError, ValueError) as error:
+    except (client_error, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:300]
-        raise H2HTalkError(f"the Hub refused to publish {repo}: {reason}") from None
+        raise H2HTalkError(f"can't publish {repo} at {api.endpoint}: {reason}") from None
     return commit.pr_url or commit.commit_url
