@@ -11,9 +11,11 @@ from rich.console import Console
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import command
 from h2htalk_metric.corpus_command import corpus_app
+from h2htalk_metric.export_command import export_command
 from h2htalk_metric.judge_command import judge
-from h2htalk_metric.review_command import review_app
 from h2htalk_metric.leaderboard_command import leaderboard, submit
+from h2htalk_metric.publish_command import publish_command
+from h2htalk_metric.review_command import review_app
 
 if TYPE_CHECKING:
     from h2htalk_metric.run_scores import RunScores
@@ -30,6 +32,8 @@ app.command("judge")(judge)
 app.add_typer(review_app, name="review")
 app.command("leaderboard")(leaderboard)
 app.command("submit")(submit)
+app.command("export")(export_command)
+app.command("publish")(publish_command)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run folder.")]
 EmbedderOption = Annotated[

@@ -16,7 +16,6 @@ from conftest import h2htalk
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.leaderboard import submission as form
-from h2htalk_metric.leaderboard.admission import admit
 from h2htalk_metric.leaderboard.board import (
     LAYOUT,
     BoardRow,

@@ -16,7 +16,7 @@ import pytest
 from board_runs import make_run, packed, variant
 
 from h2htalk_metric.leaderboard.storage import Storage
-from h2htalk_metric.leaderboard.submission import pack, read_run
+from h2htalk_metric.leaderboard.submission import read_run
 
 pytest.importorskip("gradio", reason="gradio is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -70,15 +70,19 @@ def html(scores: RunScores, folder: str | Path) -> str:
         _making(scores),
     ]
     script = Markup((_FOLDER / "page.js").read_text("utf-8"))
-    return _environment().get_template("page.html.jinja").render(
-        manifest=scores.manifest,
-        signature=scores.signature,
-        overall=intervals.get(OVERALL),
-        sections=sections,
-        style=Markup((_FOLDER / "page.css").read_text("utf-8")),
-        script=script,
-        script_hash=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        data=Markup(packed(items)),
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(
+            manifest=scores.manifest,
+            signature=scores.signature,
+            overall=intervals.get(OVERALL),
+            sections=sections,
+            style=Markup((_FOLDER / "page.css").read_text("utf-8")),
+            script=script,
+            script_hash=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+            data=Markup(packed(items)),
+        )
     )
 
 

@@ -104,7 +104,9 @@ class JudgedRun:
         return rows.pivot(index="judge", columns="id", values=column).to_numpy(dtype=float)
 
 
-def agreement(ratings: Sequence[Sequence[float]] | np.ndarray, level: Literal["ordinal", "interval"] = "interval") -> float | None:
+def agreement(
+    ratings: Sequence[Sequence[float]] | np.ndarray, level: Literal["ordinal", "interval"] = "interval"
+) -> float | None:
     """Krippendorff's alpha.
 
     Args:

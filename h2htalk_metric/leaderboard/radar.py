@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from h2htalk_metric.leaderboard.board import LAYOUT, BoardRow
 from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.leaderboard.board import LAYOUT, BoardRow
 
 MOST = 6
 """So many models can be told apart."""

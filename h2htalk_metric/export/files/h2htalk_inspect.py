@@ -1,0 +1,65 @@
+"""H2HTalk for Inspect: all configs in one task, each answer with its own config's room, figures by config."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample, json_dataset
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig
+from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from h2htalk_metric import score
+
+_HERE = Path(__file__).parent
+_EXPORT = json.loads((_HERE / "h2htalk_export.json").read_text("utf-8"))
+
+
+@task
+def h2htalk(tasks: str | list[str] = "all") -> Task:
+    """The exported configs, or those of them that are named (-T tasks=DialogueBase,ItineraryMiddle)."""
+    named = tasks.split(",") if isinstance(tasks, str) else tasks
+    configs = list(_EXPORT["tasks"]) if named == ["all"] else named
+    files = [_HERE / "data" / config / "test.jsonl" for config in configs]
+    samples = [sample for file in files for sample in json_dataset(str(file), _sample)]
+    about = {key: _EXPORT[key] for key in ("h2htalk", "embedder", "dataset", "prompts")}
+    return Task(
+        dataset=MemoryDataset(samples, name="h2htalk"),
+        solver=answer(),
+        scorer=composite(),
+        config=GenerateConfig(temperature=0),
+        metadata=about,
+    )
+
+
+def _sample(record: dict[str, Any]) -> Sample:
+    return Sample(
+        id=record["id"],
+        input=[ChatMessageSystem(content=record["system"]), ChatMessageUser(content=record["prompt"])],
+        target=record["reference"],
+        metadata={"task": record["task"], "language": record["language"]},
+    )
+
+
+@solver
+def answer() -> Solver:
+    """One answer, with as many tokens as its config has."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        return await generate(state, max_tokens=_EXPORT["tasks"][state.metadata["task"]]["max_new_tokens"])
+
+    return solve
+
+
+# "all" is the mean over all samples: Overall, where all eleven configs are asked whole.
+@scorer(metrics={"composite": [grouped(mean(), "task", all="samples"), stderr()], "*": [mean()]})
+def composite() -> Scorer:
+    """The seven components of an answer, and its composite, 0..1."""
+
+    async def rate(state: TaskState, target: Target) -> Score:
+        text = state.output.completion
+        scores = score([text], [target.text], language=state.metadata["language"], embedder=_EXPORT["embedder"])
+        return Score(value=dict(scores.rows()[0]), answer=text)
+
+    return rate

@@ -1,0 +1,13 @@
+"""Print the row of the results table from lighteval's results: python overall.py results_*.json."""
+
+import json
+import sys
+from pathlib import Path
+
+from h2htalk_metric.aggregate import aggregate
+
+results = json.loads(Path(sys.argv[1]).read_text("utf-8"))["results"]
+found = {name.split("|")[0].removeprefix("h2htalk:"): figures for name, figures in results.items()}
+found = {name: figures for name, figures in found.items() if name not in ("all", "_average")}
+for column, value in aggregate({name: 100 * figures["composite"] for name, figures in found.items()}).items():
+    print(f"{column:28}", "-" if value is None else f"{value:.2f}")

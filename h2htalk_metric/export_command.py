@@ -1,0 +1,23 @@
+"""`h2htalk export`: the benchmark as a task of another evaluation harness."""
+
+__all__ = ["export_command"]
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from h2htalk_datasets.generation.command import TasksOption
+
+
+def export_command(
+    harness: Annotated[str, typer.Argument(help="lm-eval, lighteval or inspect.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder; an earlier export in it is replaced.")],
+    tasks: TasksOption = "all",
+    embedder: Annotated[str, typer.Option("--embedder", help="For SS, as in h2htalk score.")] = "BAAI/bge-m3",
+) -> None:
+    """Write records, prompts and the composite as a task for another harness."""
+    from h2htalk_metric.export import export
+
+    folder = export(harness, out, tasks=tasks, embedder=embedder)
+    print(f"{harness} task: {folder}\nhow to run it: {folder / 'README.md'}")

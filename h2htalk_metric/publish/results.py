@@ -1,0 +1,55 @@
+"""``.eval_results/h2htalk.yaml``: a run's figures for the model's own repository (Hub docs, eval-results)."""
+
+__all__ = ["prepare_results"]
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import yaml
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.prompts import SAP
+from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.publish.repositories import empty_folder, repo_name
+from h2htalk_metric.run_scores import RunScores
+
+
+def prepare_results(run: Path, benchmark: str, repo: str, parent: Path) -> Path:
+    """Write the figures of a scored run as the Hub reads them from a model repository.
+
+    Args:
+        run: a scored run folder.
+        benchmark: ``ORG/NAME`` of the dataset repository, which holds ``eval.yaml``.
+        repo: ``ORG/NAME`` of the model.
+        parent: the folder ``NAME`` is made in it.
+
+    Returns:
+        The folder, with one entry per config, S times 100.
+
+    Raises:
+        H2HTalkError: the run is not scored, has only a part of its configs' records, or was made without the persona.
+
+    """
+    repo_name(benchmark)
+    scores = RunScores.read(run)
+    if scores.manifest["dataset"]["limit"] or set(scores.manifest["prompts"]["sap"]) != set(SAP):
+        raise H2HTalkError(f"{run} did not ask whole configs with the whole persona, so its figures don't compare")
+    scored = datetime.fromtimestamp((run / "score.json").stat().st_mtime, timezone.utc)
+    signature = scores.signature
+    about = f"S x 100, embedder {signature['embedder']}, h2htalk {signature['h2htalk']}, data {signature['dataset']}"
+    row = scores.row()
+    entries = [
+        {
+            "dataset": {"id": benchmark, "task_id": task},
+            "value": round(value, 2),
+            "date": scored.date().isoformat(),
+            "evaluation_framework": "h2htalk",
+            "notes": about,
+        }
+        for task in TASKS
+        if (value := row[task]) is not None
+    ]
+    folder = empty_folder(parent / repo_name(repo))
+    (folder / ".eval_results").mkdir()
+    (folder / ".eval_results" / "h2htalk.yaml").write_text(yaml.safe_dump(entries, sort_keys=False), "utf-8")
+    return folder

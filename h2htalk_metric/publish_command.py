@@ -1,0 +1,37 @@
+"""`h2htalk publish`: dataset, metric and leaderboard to the Hub, and a run's figures to a model's repository."""
+
+__all__ = ["publish_command"]
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from h2htalk_datasets.errors import H2HTalkError, did_you_mean
+
+
+def publish_command(
+    kind: Annotated[str, typer.Argument(help="dataset, metric, leaderboard or results.")],
+    repo: Annotated[str, typer.Option("--repo", help="ORG/NAME on the Hub; for results, the model's.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only write the folder, to look at and to load.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Where folder NAME is written and kept.")] = None,
+    run: Annotated[Path | None, typer.Option("--run", help="For results: the scored run folder.")] = None,
+    benchmark: Annotated[str | None, typer.Option("--benchmark", help="For results: ORG/NAME of the dataset.")] = None,
+) -> None:
+    """Publish through huggingface_hub, by its login and endpoint."""
+    from h2htalk_metric.publish import KINDS, prepare_folder, prepare_results, upload
+
+    if kind not in KINDS:
+        raise H2HTalkError(f"can't publish {kind!r}.{did_you_mean(kind, KINDS)} It is one of: {', '.join(KINDS)}")
+    with TemporaryDirectory() as temporary:
+        parent = out or (Path("publish") if dry_run else Path(temporary))
+        if kind != "results":
+            folder = prepare_folder(kind, repo, parent)
+        elif run and benchmark:
+            folder = prepare_results(run, benchmark, repo, parent)
+        else:
+            raise H2HTalkError("results need --run, a scored run folder, and --benchmark, the dataset's ORG/NAME")
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            print(f"{file.stat().st_size:>10,}  {file.relative_to(folder)}")
+        print(f"prepared: {folder}" if dry_run else f"published: {upload(folder, kind, repo)}")
