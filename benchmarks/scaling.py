@@ -1,0 +1,90 @@
+"""Do two ranks do twice the work? One process of one thread against two, and two of which one is half as fast.
+
+python benchmarks/scaling.py
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from results import write
+
+PROMPTS, BATCH, ROOM, REPEATS = 96, 2, 24, 3
+
+
+def work(out: Path, slow: bool) -> None:
+    """One rank: answers its share, several times over, and rank 0 writes the seconds; runs under torchrun."""
+    import torch
+
+    from h2htalk_datasets.generation import Prompt
+    from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
+    from h2htalk_datasets.generation.in_memory import answer_all
+    from h2htalk_datasets.generation.models import load_model
+    from h2htalk_datasets.generation.transformers_engine import TransformersEngine
+    from h2htalk_datasets.generation.work_queue import Group
+
+    torch.set_num_threads(1)
+    group = Group()
+    engine = TransformersEngine(load_model("demo"))
+    rows = sorted(chosen_rows(), key=lambda row: row["id"].split("-")[1])[:PROMPTS]
+    prompts = [Prompt(p.id, p.task, p.group, p.messages, ROOM) for p in (prompt_of(row, sap=True) for row in rows)]
+    if slow and group.rank == 1:
+        real = engine.answer
+
+        def half_as_fast(asked, seed):
+            start = time.perf_counter()
+            answers = real(asked, seed)
+            time.sleep(time.perf_counter() - start)
+            return answers
+
+        engine.answer = half_as_fast
+    seconds = []
+    answer_all(engine, prompts[:4], batch_size=BATCH, seed=0, group=group, key="warm")
+    for repeat in range(REPEATS):
+        group.gather(None)
+        start = time.perf_counter()
+        answer_all(engine, prompts, batch_size=BATCH, seed=0, group=group, key=f"run/{repeat}")
+        seconds.append(time.perf_counter() - start)
+    if group.first:
+        out.write_text(json.dumps(seconds))
+    group.close()
+
+
+def launched(processes: int, slow: bool = False) -> float:
+    """The median of the seconds that a job of so many processes takes, start-up aside."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "seconds.json"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+        command += [__file__, "work", str(out), "slow" if slow else "even"]
+        subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        return statistics.median(json.loads(out.read_text()))
+
+
+def main() -> None:
+    one, two, uneven = launched(1), launched(2), launched(2, slow=True)
+    write(
+        "Scaling",
+        f"""
+The demo model, {PROMPTS} corpus prompts, batches of {BATCH}, {ROOM} new tokens, one thread a process; the median of
+{REPEATS} runs, loading aside.
+
+| | seconds | times one process | of the ideal |
+|---|---:|---:|---:|
+| one process | {one:.1f} | 1 | |
+| two processes | {two:.1f} | {one / two:.2f} | {100 * one / two / 2:.0f}% |
+| two processes, one at half speed | {uneven:.1f} | {one / uneven:.2f} | {100 * one / uneven / 1.5:.0f}% |
+""",
+        ["torch", "transformers", "accelerate"],
+    )
+
+
+if __name__ == "__main__":
+    if "work" in sys.argv:
+        work(Path(sys.argv[2]), sys.argv[3] == "slow")
+    else:
+        main()
