@@ -166,7 +166,7 @@ def _judged_lines(judged: JudgedRun) -> list[str]:
         _line(["---", *["---:"] * len(_JUDGED)]),
         *rows,
         "",
-        f"J = {panel.alpha:g} S5 + {1 - panel.alpha:g} J_judge (Eq. 3); S5 = 5 S; the mean has a 95% interval.",
+        f"J = {panel.alpha:g} S5 + {1 - panel.alpha:g} J_judge (Eq. 3), with a 95% interval; S5 = 5 S of these items.",
         "A person's score, where there is one, stands in the place of J_judge. S above is untouched by it. `unscored`",
         "answers have no J_judge and are in no mean of it; `flagged` ones have a J with the judge below",
         f"tau = {panel.tau:g} (Eq. 4). `gap` is the score with the answer shown first less that with the",

@@ -1,6 +1,6 @@
 """Has a judge moved? Thirty fixed answers, marked again and compared with what the same judge said at first."""
 
-__all__ = ["Anchor", "check", "load_anchors"]
+__all__ = ["Anchor", "check", "load_anchors", "paired_interval"]
 
 import json
 import time

@@ -70,10 +70,13 @@ class JudgedRun:
         return cls(items, marks, panel, scores.signature | _judged_signature(panel, rubrics))
 
     def by_task(self) -> pd.DataFrame:
-        """Per judged task: n; means of S5, judge, gap, spread and j (0..5); counts unscored, flagged, reviewed."""
+        """Per judged task: n; means of judge, gap, spread and j (0..5), and of S5 where there is a j; counts.
+
+        The counts are unscored, flagged and reviewed.
+        """
         grouped = self.items.groupby("task", sort=False)
         table = grouped[["judge", "gap", "spread", "j"]].mean()
-        table["s5"] = 5 * grouped["composite"].mean()
+        table["s5"] = 5 * self.items.dropna(subset="j").groupby("task")["composite"].mean()
         table["n"] = grouped.size()
         table["unscored"] = grouped["judge"].agg(lambda marks: int(marks.isna().sum()))
         table["flagged"] = grouped["flagged"].sum()
