@@ -13,16 +13,15 @@ from conftest import h2htalk, run
 from datasets import load_dataset
 from hub_stand_in import TOKEN, hub
 
-import h2htalk_metric
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.probes import PROBES, load_probe
 from h2htalk_metric.publish import prepare_folder, prepare_results
 from h2htalk_metric.publish.repositories import _check_card
 
-BOARD = Path(h2htalk_metric.__path__[0]) / "leaderboard"
 FIGURES = {"counts.png", "labels.png", "lengths.png", "statistics.md", "verbs.png", "words.png"}
 DATASET = {"README.md", "LICENSE", "eval.yaml", "data/en/manifest.json"}
-DATASET |= {f"data/en/{task}.parquet" for task in TASKS} | {f"figures/{name}" for name in FIGURES}
+DATASET |= {f"data/en/{config}.parquet" for config in (*TASKS, *PROBES)} | {f"figures/{name}" for name in FIGURES}
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -40,6 +39,8 @@ def test_the_dataset_folder_loads_as_it_stands(dataset):
         rows = load_dataset(str(dataset), task, split="test")
         assert len(rows) == TASKS[task].count
         assert rows[0] == load(task)[0]
+    for probe in PROBES:
+        assert len(load_dataset(str(dataset), probe, split="test")) == len(load_probe(probe))
     card = (dataset / "README.md").read_text("utf-8")
     assert 'load_dataset("my-team/talk", "ItineraryMiddle", split="test")\n' in card
     assert "h2htalk prepare" not in card
@@ -78,7 +79,6 @@ def test_the_metrics_space_answers_and_shows_wrong_input(tmp_path):
     assert "reference 0 is empty" in done.stdout, done.stderr
 
 
-@pytest.mark.skipif(not BOARD.exists(), reason="the leaderboard is not in this tree")
 def test_the_leaderboard_folder_starts_the_installed_board(tmp_path):
     folder = prepare_folder("leaderboard", "my-team/board", tmp_path)
     assert set(files_in(folder)) == {"README.md", "app.py", "requirements.txt"}
@@ -125,7 +125,7 @@ def test_the_dataset_arrives_byte_for_byte_and_again(dataset):
         assert server.repos == {"dataset/my-team/talk": files_in(dataset)}
         assert server.created[0]["type"] == "dataset"
         puts = [call for call in server.calls if call.startswith("PUT")]
-        assert len(puts) == 2 * (11 + 5)  # Parquet files and figures go as large files
+        assert len(puts) == 2 * (len(TASKS) + len(PROBES) + 5)  # Parquet files and figures go as large files
         assert "POST /api/datasets/my-team/talk/commit/main" in server.calls
 
 

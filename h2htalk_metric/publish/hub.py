@@ -3,6 +3,7 @@
 __all__ = ["upload"]
 
 from pathlib import Path
+from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.publish.repositories import KINDS
@@ -31,7 +32,7 @@ def upload(folder: Path, kind: str, repo: str) -> str:
     if get_token() is None:
         raise H2HTalkError("no login for the Hub; run `hf auth login`, or set HF_TOKEN")
     # Whichever client huggingface_hub is built on (requests, httpx, httpx2), its errors have this base.
-    client_error = HfHubHTTPError.__bases__[0]
+    client_error: Any = HfHubHTTPError.__bases__[0]
     api, repo_type, results = HfApi(), KINDS[kind], kind == "results"
     try:
         if not results:
