@@ -16,13 +16,14 @@ from hub_stand_in import TOKEN, hub
 import h2htalk_metric
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.probes import PROBES, load_probe
 from h2htalk_metric.publish import prepare_folder, prepare_results
 from h2htalk_metric.publish.repositories import _check_card
 
 BOARD = Path(h2htalk_metric.__path__[0]) / "leaderboard"
 FIGURES = {"counts.png", "labels.png", "lengths.png", "statistics.md", "verbs.png", "words.png"}
 DATASET = {"README.md", "LICENSE", "eval.yaml", "data/en/manifest.json"}
-DATASET |= {f"data/en/{task}.parquet" for task in TASKS} | {f"figures/{name}" for name in FIGURES}
+DATASET |= {f"data/en/{name}.parquet" for name in (*TASKS, *PROBES)} | {f"figures/{name}" for name in FIGURES}
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -40,6 +41,8 @@ def test_the_dataset_folder_loads_as_it_stands(dataset):
         rows = load_dataset(str(dataset), task, split="test")
         assert len(rows) == TASKS[task].count
         assert rows[0] == load(task)[0]
+    for name in PROBES:
+        assert load_dataset(str(dataset), name, split="test").to_list() == load_probe(name).to_list()
     card = (dataset / "README.md").read_text("utf-8")
     assert 'load_dataset("my-team/talk", "ItineraryMiddle", split="test")\n' in card
     assert "h2htalk prepare" not in card
@@ -125,7 +128,7 @@ def test_the_dataset_arrives_byte_for_byte_and_again(dataset):
         assert server.repos == {"dataset/my-team/talk": files_in(dataset)}
         assert server.created[0]["type"] == "dataset"
         puts = [call for call in server.calls if call.startswith("PUT")]
-        assert len(puts) == 2 * (11 + 5)  # Parquet files and figures go as large files
+        assert len(puts) == 2 * (11 + 2 + 5)  # Parquet files and figures go as large files
         assert "POST /api/datasets/my-team/talk/commit/main" in server.calls
 
 
