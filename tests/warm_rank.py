@@ -7,15 +7,22 @@ from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-import transformers.models.llama.modeling_llama
-import transformers.models.llama.tokenization_llama  # noqa: F401
-
 from h2htalk_datasets.generation.__main__ import app
 from h2htalk_datasets.generation.command import run_app
-from h2htalk_datasets.generation.transformers_engine import TransformersEngine  # noqa: F401
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload([__name__])
+_SERVER.set_forkserver_preload(
+    [
+        "torch.distributed",
+        "accelerate",
+        "transformers.models.llama.modeling_llama",
+        "transformers.tokenization_utils_tokenizers",
+        "h2htalk_datasets.generation.__main__",
+        "h2htalk_datasets.generation.generate",
+        "h2htalk_datasets.generation.models",
+        "h2htalk_datasets.generation.transformers_engine",
+    ]
+)
 
 
 def start_ranks(count: int, port: str, arguments: Sequence[str], log: Path) -> list[BaseProcess]:
