@@ -149,13 +149,13 @@ class _Pulse(threading.Thread):
         self._rank, self._world = rank, int(os.environ["WORLD_SIZE"])
         self._errands: queue.SimpleQueue[tuple[Callable[[Any], Any], Future[Any]]] = queue.SimpleQueue()
         self._answered: float | None = None  # when the store last did
-        self._broken = self._left = self._counted = False
+        self._broken = self._counted = self._leaving = self._left = False
         self._beats, self._heard = 0, 0.0  # of the rank before this one: how many, and since when
 
     @property
     def lost(self) -> str | None:
         """Whom this rank has lost, or None."""
-        if self._left or (self._answered is None and not self._broken):
+        if self._leaving or (self._answered is None and not self._broken):
             return None
         now = time.monotonic()
         if self._broken or (self._answered is not None and now - self._answered > _SILENCE):
@@ -179,11 +179,12 @@ class _Pulse(threading.Thread):
         self._wait_for_all("ears", _PATIENCE)
 
     def leave(self) -> None:
-        """Wait until every rank is here, since the store may end with any of them; then stop."""
-        self._ask(lambda store: store.add("left", 1))
-        self._wait_for_all("left", 3 * _PATIENCE)
-        self._left = True
-        self._ask(lambda store: None)
+        """Stop; rank 0 waits until the others have, since the store may be its own."""
+        self._leaving = True  # from here on nobody is missed
+        if self._rank == 0:
+            self._ask(lambda store: store.add("left", 1))
+            self._wait_for_all("left", 3 * _PATIENCE)
+        self._ask(self._sign_off)
         self.join(_PATIENCE)
 
     def run(self) -> None:
@@ -213,6 +214,10 @@ class _Pulse(threading.Thread):
         except queue.Empty:
             return
         result.set_result(errand(store))
+
+    def _sign_off(self, store: Any) -> None:
+        store.add("left", 1)
+        self._left = True  # this thread's own doing, so that it asks nothing more of a store that may end now
 
     def _ask(self, errand: Callable[[Any], Any]) -> Any:
         """What the store answers; None if it doesn't."""
