@@ -51,7 +51,7 @@ class Watch:
     def __init__(self) -> None:
         self._rank, self._local_rank = (int(os.environ.get(name, "0")) for name in ("RANK", "LOCAL_RANK"))
         self._pulse = _Pulse(self._rank) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else None
-        self._parent = os.getppid()
+        self._launcher = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
         self._ending = threading.Lock()
         self._left = threading.Event()
 
@@ -90,7 +90,7 @@ class Watch:
             if self._pulse and self._pulse.ending:
                 with self._ending:  # free, unless this rank ended first
                     self._follow(self._pulse.ending)
-            orphaned = "lost the launcher of this rank" if os.getppid() != self._parent else None
+            orphaned = "lost the launcher of this rank" if self._launcher not in (None, os.getppid()) else None
             if self._pulse and (lost := self._pulse.lost or orphaned):
                 self._end(2, f"error (rank {self._rank}): {lost}; {GOES_ON}")
 
