@@ -156,6 +156,22 @@ def test_a_limit_on_file_size_is_one_line(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_job_that_was_suspended_goes_on(settings, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    with started([*torchrun(2), *arguments(settings, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 2)
+        launcher = psutil.Process(job.process.pid)
+        processes = [launcher, *launcher.children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        time.sleep(20)  # longer than the silence after which a rank is given up
+        for process in processes:
+            process.resume()
+        assert job.ended_within(200) == 0, job.output
+    assert (out / "predictions.jsonl").read_bytes() == uninterrupted
+
+
+@pytest.mark.slow
 def test_ranks_end_when_their_launcher_is_killed(settings, uninterrupted, tmp_path):
     out = tmp_path / "run"
     with started([*torchrun(2), *arguments(settings, out)], tmp_path / "log") as job:

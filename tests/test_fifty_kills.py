@@ -74,7 +74,7 @@ def test_fifty_killed_runs_end_as_the_uninterrupted_one(settings, uninterrupted,
         resumed_from.append(lines_on_disk(out))
         ranks = start_ranks(other_than(count, chance), free_port(), arguments(settings, out), log)
         for rank in ranks:
-            rank.join(120)
+            rank.join(300)
         assert [rank.exitcode for rank in ranks] == [0] * len(ranks), log.read_text()
         final = (out / "predictions.jsonl").read_bytes()
         assert asked_ids(final) == ids, f"run {number} lost or doubled an answer"

@@ -32,7 +32,8 @@ from h2htalk_datasets.errors import H2HTalkError
 
 GOES_ON = "finished batches are on disk, and the same command goes on from there"
 _BEAT = 0.5  # seconds between two looks at the store
-_SILENCE = 15.0  # seconds without a beat, after which a rank or the store counts as gone
+_SILENT_BEATS = 30  # looks without a sign, after which a rank or the store counts as gone; while a scheduler
+# suspends the whole job nobody looks, so nobody is missed
 _PATIENCE = 3.0  # seconds that an ending waits for the other ranks to hear of it
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 Arguments = ParamSpec("Arguments")
@@ -91,7 +92,7 @@ class Watch:
                 with self._ending:  # free, unless this rank ended first
                     self._follow(self._pulse.ending)
             orphaned = "lost the launcher of this rank" if self._launcher not in (None, os.getppid()) else None
-            if self._pulse and (lost := self._pulse.lost or orphaned):
+            if self._pulse and (lost := self._pulse.look() or orphaned):
                 self._end(2, f"error (rank {self._rank}): {lost}; {GOES_ON}")
 
     def _end(self, code: int, line: str, details: str = "") -> NoReturn:
@@ -148,21 +149,20 @@ class _Pulse(threading.Thread):
         self.ending: dict[str, Any] | None = None
         self._rank, self._world = rank, int(os.environ["WORLD_SIZE"])
         self._errands: queue.SimpleQueue[tuple[Callable[[Any], Any], Future[Any]]] = queue.SimpleQueue()
-        self._answered: float | None = None  # when the store last did
-        self._broken = self._counted = self._leaving = self._left = False
-        self._beats, self._heard = 0, 0.0  # of the rank before this one: how many, and since when
+        self._reached = self._broken = self._counted = self._leaving = self._left = False
+        self._quiet = 0  # looks since the store last answered
+        self._beats = self._missed = 0  # of the rank before this one: its beats, and looks without a new one
 
-    @property
-    def lost(self) -> str | None:
-        """Whom this rank has lost, or None."""
-        if self._leaving or (self._answered is None and not self._broken):
+    def look(self) -> str | None:
+        """Whom this rank has lost, or None; to be asked once a beat."""
+        if self._leaving:
             return None
-        now = time.monotonic()
-        if self._broken or (self._answered is not None and now - self._answered > _SILENCE):
+        self._quiet += self._reached
+        if self._broken or self._quiet > _SILENT_BEATS:
             return f"lost the job's first node ({os.environ.get('MASTER_ADDR')}): it has ended, or the network is down"
-        if self._beats and now - self._heard > _SILENCE:
+        if self._missed > _SILENT_BEATS:
             return (
-                f"lost rank {(self._rank - 1) % self._world}: silent for {_SILENCE:.0f} s, "
+                f"lost rank {(self._rank - 1) % self._world}: silent for {_SILENT_BEATS * _BEAT:.0f} s, "
                 "its process or node has ended, or the network is down"
             )
         return None
@@ -200,9 +200,9 @@ class _Pulse(threading.Thread):
     def _beat(self, store: Any) -> None:
         store.add(f"beat/{self._rank}", 1)
         beats = store.add(f"beat/{(self._rank - 1) % self._world}", 0)
-        self._answered = time.monotonic()
-        if beats != self._beats:
-            self._beats, self._heard = beats, self._answered
+        self._reached, self._quiet = True, 0
+        self._missed = self._missed + 1 if beats and beats == self._beats else 0
+        self._beats = beats
         if not self.ending and store.check(["ending"]):
             self.ending = json.loads(store.get("ending"))
         if self.ending and not self._counted:
