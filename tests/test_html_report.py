@@ -38,9 +38,8 @@ def run_of(folder, rows, answers, principles=SAP):
     }
     run = RunFolder(folder)
     run.open(manifest)
-    pairs = zip(rows, answers, strict=True)
-    run.shard(0).append([{"id": row["id"], "task": row["task"], "prediction": answer} for row, answer in pairs])
-    assert run.merge([row["id"] for row in rows]) == []
+    lines = [{"id": row["id"], "task": row["task"], "prediction": a} for row, a in zip(rows, answers, strict=True)]
+    run.predictions_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     items = pd.DataFrame(np.random.default_rng(0).random((len(rows), 7)), columns=list(COMPONENTS))
     items["composite"] = items.mean(axis=1)
     for column in ("id", "task", "language"):
