@@ -246,7 +246,7 @@ def test_the_filter_finds_by_config_flag_and_text(opened, full):
 
 def test_markup_in_a_found_answer_is_text_and_the_system_text_unfolds(opened, full):
     _, _, rows = full
-    opened.fill("[name=text]", "owned")
+    opened.fill("[name=text]", "document.title")
     assert opened.inner_text("#found .answer") == EVIL
     opened.click("#found .system summary")
     shown = opened.locator("#found .system p")
