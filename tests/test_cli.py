@@ -23,6 +23,7 @@ def test_the_main_job_ends_in_a_table_and_a_report(finished):
     report = (out / "report.md").read_text()
     assert "| DialogueBase |" in report
     assert "embedder:demo:all-MiniLM-L6-v2" in report
+    assert "embedder:demo:all-MiniLM-L6-v2" in (out / "report.html").read_text()
     summary = json.loads((out / "score.json").read_text())
     assert summary["row"]["Overall"] is None  # nine configs were not asked
     assert 0 < summary["row"]["ItineraryResponse"] < 100

@@ -77,16 +77,13 @@ def _item(row: dict[str, Any], record: dict[str, Any], answer: str, principles: 
     messages = render(record, principles)
     answer = clean(answer)
     fault = row["contract"] if isinstance(row["contract"], str) else ""
+    flagged = zip(FLAGS, (fault, row["finish_reason"] == "length", row["empty"]), strict=True)
     return {
         "id": row["id"],
         "task": row["task"],
         "S": f"{100 * row['composite']:.1f}",
         **{label: f"{100 * row[name]:.1f}" for name, label in LABELS.items()},
-        "flags": [
-            flag
-            for flag, holds in zip(FLAGS, (fault, row["finish_reason"] == "length", row["empty"]), strict=True)
-            if holds
-        ],
+        "flags": [flag for flag, holds in flagged if holds],
         "fault": "" if row["empty"] else clean(fault),
         "prompt": "\n\n".join(message["content"] for message in messages if message["role"] != "system"),
         "answer": answer,

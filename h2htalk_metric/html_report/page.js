@@ -72,7 +72,3 @@ unpack().then(({ columns, rows, paragraphs }) => {
     true,
   );
 });
-
-addEventListener("beforeprint", () => {
-  for (const group of document.querySelectorAll(".group")) group.open = true;
-});

@@ -29,8 +29,8 @@ from h2htalk_metric.statistics import Interval, bootstrap
 
 _FOLDER = Path(__file__).parent
 _ORDER = [task.name for dimension in DIMENSIONS for task in TASKS.values() if task.dimension == dimension]
-# What differs from answer to answer in a fault of form: a leading count, or what follows the rule.
-_VARYING = re.compile(r"^\d+|(?<=not step ).*|(?<=ascend at ).*|(?<=category ).*|(?<=importance ).*|: .*$", re.DOTALL)
+# What differs from answer to answer in a fault of form: counts, and the words of the answer.
+_VARYING = re.compile(r"^\d+|\d+(?= as '|\. HH)|(?<=ascend at ).*|(?<=category ).*|(?<=importance ).*|: .*$", re.DOTALL)
 
 
 class Section(NamedTuple):
@@ -109,7 +109,7 @@ def _components(scores: RunScores) -> Section:
 
 
 def _lengths(items: list[Item]) -> Section:
-    rows = {}
+    rows: dict[str, dict[str, Any]] = {}
     for task, members in _by_task(items).items():
         answers, references = (spread([item["words"][side] for item in members]) for side in (0, 1))
         rows[task] = {"answers": answers, "references": references, "limit": TASKS[task].word_limit}
