@@ -162,8 +162,11 @@ def show(folder: Path, scores: "RunScores") -> None:
     from h2htalk_metric import report as reports
     from h2htalk_metric.html_report import html
     from h2htalk_metric.judge.judged_run import JudgedRun
+    from h2htalk_metric.review import Reviews
+    from h2htalk_metric.review.agreement import agreement, agreement_lines
 
     judged = JudgedRun.read(folder, scores)
+    reviewed = agreement_lines(agreement(folder)) if Reviews.exist(folder) else []
     console = _console()
     console.print(reports.scores_table(scores, judged))
     console.print(reports.components_table(scores))
@@ -172,6 +175,6 @@ def show(folder: Path, scores: "RunScores") -> None:
         print("\n".join(reports.judged_notes(judged)))
     file = folder / "report.md"
     page = file.with_suffix(".html")
-    write_atomically(file, reports.markdown(scores, judged))
+    write_atomically(file, reports.markdown(scores, judged, reviewed))
     write_atomically(page, html(scores, folder))
     print(f"report: {file} and {page}")

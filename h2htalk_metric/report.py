@@ -3,7 +3,7 @@
 __all__ = ["components_table", "judged_notes", "judged_table", "markdown", "scores_table"]
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isnan
 
 from rich.markup import escape
@@ -76,8 +76,8 @@ def components_table(scores: RunScores) -> Table:
     return table
 
 
-def markdown(scores: RunScores, judged: JudgedRun | None = None) -> str:
-    """The whole report as Markdown."""
+def markdown(scores: RunScores, judged: JudgedRun | None = None, reviewed: Sequence[str] = ()) -> str:
+    """The whole report as Markdown; `reviewed` are the lines about people's reviews, if there are any."""
     row, tasks = scores.row(), scores.by_task()
     manifest = scores.manifest
     heads = [*row]
@@ -112,6 +112,7 @@ def markdown(scores: RunScores, judged: JudgedRun | None = None) -> str:
         "score 0 and are counted; `cut off` ones ran into the room their task gives.",
         *_synthesis_lines(scores),
         *(_judged_lines(judged) if judged else []),
+        *reviewed,
         "",
         "## How it was made",
         "",

@@ -19,6 +19,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.judge.marking import item_key
 from h2htalk_metric.judge.run_judgements import Panel, items_of
 from h2htalk_metric.review import Reviews, agreement, human_scores, parts_of
+from h2htalk_metric.review.agreement import agreement_lines
 from h2htalk_metric.review.drawing import draw, items_of_run, sample
 from h2htalk_metric.review.page import _functions
 from h2htalk_metric.review.protocol import disagree, item_score, order
@@ -464,6 +465,9 @@ def test_judge_against_people_by_hand(judged):
     assert control.difference == (1.0, 1.0, 1.0)
     assert everything.items == 5
     assert everything.difference.value == pytest.approx(0.6)
+    lines = agreement_lines(found)
+    assert "| control | 2 | 2 | 2 | - | 2 | " in "\n".join(lines)
+    assert "| +1.00 (+1.00 to +1.00) |" in "\n".join(lines)
     assert everything.alpha == pytest.approx(_ordinal_alpha([(1, 1), (2, 3), (4, 2), (5, 4), (5, 4)]))
 
 

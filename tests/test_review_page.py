@@ -106,7 +106,7 @@ def test_two_raters_a_reload_a_kill_and_the_export(run, serve, browser):
     ana.keyboard.press("Enter")
     marked(ana, 1)
     for left in (2, 3, 4):
-        seen += ana.locator("main").inner_text()
+        seen += ana.locator(".desk").inner_text()
         for key in "44444":
             ana.keyboard.press(key)
         ana.keyboard.press("Enter")
@@ -137,7 +137,7 @@ def test_two_raters_a_reload_a_kill_and_the_export(run, serve, browser):
     marked(ben, 1)
     assert criteria(ben)[0] == "5"
     for left in (2, 3, 4):
-        seen += ben.locator("main").inner_text()
+        seen += ben.locator(".desk").inner_text()
         for key in "55555":
             ben.keyboard.press(key)
         ben.keyboard.press("Enter")
@@ -189,7 +189,7 @@ def test_an_answer_is_text_whatever_it_holds(run, serve, browser):
         page.locator(".strip button").nth(number).click()
         page.locator(f".strip button.here >> text='{number + 1}'").wait_for()
         shown.append(page.locator(".answer .text").inner_text())
-        assert page.locator("main img, main script, main b:not(.criteria b, .levels b)").count() == 0
+        assert page.locator(".desk img, .desk script, .desk b:not(.criteria b, .levels b)").count() == 0
     assert sorted(shown) == sorted(item.answer for item in items.values())
     assert tricky
     assert page.evaluate("window.owned === undefined")

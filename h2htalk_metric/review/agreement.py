@@ -1,6 +1,14 @@
 """What people's marks come to: a score per item, and how far people agree with each other and with the judge."""
 
-__all__ = ["Agreement", "JudgeAgreement", "PeopleAgreement", "agreement", "agreement_table", "human_scores"]
+__all__ = [
+    "Agreement",
+    "JudgeAgreement",
+    "PeopleAgreement",
+    "agreement",
+    "agreement_lines",
+    "agreement_table",
+    "human_scores",
+]
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,6 +27,8 @@ from h2htalk_metric.review.items import GROUPS, ReviewItem
 from h2htalk_metric.review.protocol import item_score, mean_mark, on_scale
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.statistics import Interval
+
+_HEADS = ["items", "drawn", "settled", "two raters", "alpha", "with judge", "alpha", "Spearman", "judge - people"]
 
 
 class PeopleAgreement(NamedTuple):
@@ -114,17 +124,38 @@ def agreement(run_folder: str | Path) -> dict[str, Agreement]:
 
 def agreement_table(found: Mapping[str, Agreement]) -> Table:
     """Agreement for a terminal."""
-    table = Table(title="Agreement: Krippendorff's alpha (ordinal), judge less people on 0 to 5", title_justify="left")
-    for head in ("items", "drawn", "settled", "people alpha", "n", "judge alpha", "Spearman", "judge - people", "n"):
+    table = Table(title="Agreement of reviews", title_justify="left")
+    for head in _HEADS:
         table.add_column(head, justify="left" if head == "items" else "right")
-    for group, one in found.items():
-        cells = [group, str(one.drawn), str(one.settled), _figure(one.people.alpha), str(one.people.items)]
-        if one.judge is not None:
-            gap = one.judge.difference
-            interval = f"{gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})" if gap else "-"
-            cells += [_figure(one.judge.alpha), _figure(one.judge.spearman), interval, str(one.judge.items)]
+    for cells in _rows(found):
         table.add_row(*cells)
     return table
+
+
+def agreement_lines(found: Mapping[str, Agreement]) -> list[str]:
+    """Agreement for report.md."""
+    rows = [_HEADS, ["---", *["---:"] * (len(_HEADS) - 1)], *_rows(found)]
+    return [
+        "",
+        "## Reviewed by people",
+        "",
+        *(f"| {' | '.join(cells)} |" for cells in rows),
+        "",
+        "`settled` items have two raters who agree, or three. `alpha` is Krippendorff's (ordinal, of means per item),",
+        "among the first two raters of each item, and between judge and people. The difference is on 0 to 5, with a",
+        "95% interval. Flagged items were chosen for low scores, so `all` is no estimate for the whole run.",
+    ]
+
+
+def _rows(found: Mapping[str, Agreement]) -> list[list[str]]:
+    rows = []
+    for group, one in found.items():
+        cells = [group, str(one.drawn), str(one.settled), str(one.people.items), _figure(one.people.alpha)]
+        judge = one.judge or JudgeAgreement(0, None, None, None)
+        gap = judge.difference
+        interval = f"{gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})" if gap else "-"
+        rows.append([*cells, str(judge.items), _figure(judge.alpha), _figure(judge.spearman), interval])
+    return rows
 
 
 def _among_people(items: Sequence[ReviewItem], markings: Mapping[str, Mapping[str, Marking]]) -> PeopleAgreement:

@@ -228,7 +228,7 @@ const drawText = (title, text, kind = "") =>
 function draw() {
   const { item } = state;
   root.replaceChildren(header(),
-    make("main", {},
+    make("div", { class: "desk" },
       make("div", { class: "reading" },
         make("p", { class: "task" }, item.task),
         make("div", { class: "folds" }, ...item.parts.filter((part) => part.folded).map(drawFold)),
