@@ -35,21 +35,22 @@ _INTRO = f"""
 <a href="{paper.URL}">arXiv:2507.03543</a>, times 100.</p>
 """
 _ABOUT_RUNS = """
-<p>Runs over this project's own 4,650 records, scored from their raw answers. Never ranked against the paper's figures: other records, other
-references, other prompts. Only runs with the same embedder on the same records stand in one table.</p>
+<p>Runs over this project's own 4,650 records, scored from their raw answers. Never ranked against the paper's figures:
+other records, other references, other prompts. Only runs with the same embedder on the same records stand in one
+table.</p>
 """
 _ABOUT_PAPER = f"""
-<p>As published: {escape(paper.CITATION)}. Never ranked against this project's runs: other records, other references, other prompts. 35 rows
-are legible in our copy; of three more models the paper's text states single cells, and what is unknown is left blank. The marks are
-among the whole rows that stand here. The paper publishes no intervals.</p>
+<p>As published: {escape(paper.CITATION)}. Never ranked against this project's runs: other records, other references,
+other prompts. 35 rows are legible in our copy; of three more models the paper's text states single cells, and what is
+unknown is left blank. The marks are among the whole rows that stand here. The paper publishes no intervals.</p>
 """
 _HOW_TO_SUBMIT = f"""
 <p>Make a whole run, pack it, and upload the file here (at most {MAX_PACKED // 1_000_000} MB):</p>
 <pre>h2htalk run --model ORG/MODEL --out runs/model
 h2htalk submit runs/model --bracket 8-31B --pack model.json.gz</pre>
-<p>Brackets: {", ".join(paper.BRACKETS)}. The file holds the raw answers, the run's manifest and the figures that the run claims. The board computes
-the lexical components, the aggregation, the intervals and the contracts anew from the answers, and refuses what does not follow. Raw answers
-become public with the run.</p>
+<p>Brackets: {", ".join(paper.BRACKETS)}. The file holds the raw answers, the run's manifest and the figures that the
+run claims. The board computes the lexical components, the aggregation, the intervals and the contracts anew from the
+answers, and refuses what does not follow. Raw answers become public with the run.</p>
 """
 
 
@@ -190,7 +191,7 @@ def _run(storage: Storage, request: gr.Request) -> str:
         return _verdict("refused", str(error))
 
 
-def _choices(rows: Sequence[BoardRow]) -> list[tuple[str, str]]:
+def _choices(rows: Sequence[BoardRow]) -> list[Any]:
     """Labels to choose by; a name that several rows bear gets the row's key beside it."""
     names = [row.model for row in rows]
     return [(row.model if names.count(row.model) == 1 else f"{row.model} ({row.key[:6]})", row.key) for row in rows]
