@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import json
+import os
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +14,8 @@ import pytest
 import yaml
 from board_runs import make_run, packed, variant
 from conftest import h2htalk
+from conftest import run as start
+from hub_stand_in import TOKEN, hub
 from judging import verdict
 from servers import scripted
 
@@ -345,6 +349,28 @@ def _copy(source: Path, target: Path) -> Path:
     import shutil
 
     return Path(shutil.copytree(source, target))
+
+
+def test_a_dataset_repository_keeps_the_board(tree, tmp_path):
+    file = tmp_path / "one.json.gz"
+    file.write_bytes(packed(tree))
+
+    def board(folder, *files, token=TOKEN):
+        options = {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": "0", "HF_TOKEN": token}
+        script = Path(__file__).with_name("board_on_hub.py")
+        done = start(sys.executable, script, tmp_path / folder, "team/board", *files, env=os.environ | options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with hub() as server:
+        server.repos["dataset/team/board"] = {}
+        assert "the board's storage did not answer, nothing was kept" in board("first", file, token="hf_wrong")
+        assert server.repos["dataset/team/board"] == {}
+        assert board("first", file) == "['Small-1B']\n"
+        names = sorted(name.split("/")[0] for name in server.repos["dataset/team/board"])
+        assert names == ["rows", "rows", "submissions"]
+        assert board("another-machine") == "['Small-1B']\n"
+        assert "on the board already" in board("another-machine", file)
 
 
 def test_submit_and_pack_on_the_command_line(run, tmp_path):
