@@ -4,13 +4,17 @@ __all__ = ["build_app", "launch"]
 
 import tempfile
 from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
 from html import escape
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import gradio as gr
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.run_folder import write_atomically
 from h2htalk_metric.leaderboard import paper
 from h2htalk_metric.leaderboard.board import (
     BoardRow,
@@ -27,6 +31,7 @@ from h2htalk_metric.leaderboard.storage import Storage
 from h2htalk_metric.leaderboard.submission import MAX_PACKED
 
 _HERE = Path(__file__).parent
+_WRITING = Lock()
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 _INTRO = f"""
@@ -219,6 +224,16 @@ def _comparison(rows: Sequence[BoardRow], gaps: Sequence[tuple[str, float, float
 
 
 def _csv_file(rows: Sequence[BoardRow], name: str) -> str:
-    folder = Path(tempfile.mkdtemp(prefix="h2htalk-board-"))
-    (folder / name).write_text(to_csv(rows), "utf-8", newline="")
-    return str(folder / name)
+    """A file with the board's CSV; the same one for the same content, however often the page is opened."""
+    text = to_csv(rows).encode()
+    with _WRITING:  # several visitors may open the page at once
+        file = _exports() / sha256(text).hexdigest()[:16] / name
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            write_atomically(file, text)
+    return str(file)
+
+
+@cache
+def _exports() -> Path:
+    return Path(tempfile.mkdtemp(prefix="h2htalk-board-"))
