@@ -10,7 +10,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from h2htalk_datasets.generation.generate import Settings, _manifest, _principles, chosen_rows, prompt_of
+from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
+from h2htalk_datasets.prompts import SAP
+from h2htalk_datasets.tasks import select_tasks
 from h2htalk_metric import run_scores
 from h2htalk_metric.lexical import LEXICAL, lexical
 from h2htalk_metric.semantic import Embedder
@@ -27,20 +30,31 @@ class HashedWords:
         return vectors
 
 
-class _Engine:
-    def __init__(self, name):
-        self._name = name
+def _manifest(rows: list[dict], name: str, tasks: str, limit: int | None, sap: list[str]) -> dict:
+    """As generation writes it."""
+    prompts = [prompt_of(row, set(sap) if len(sap) < len(SAP) else True) for row in rows]
+    return {
+        "format": 1,
+        "dataset": {
+            "fingerprint": fingerprint(rows),
+            "tasks": [task.name for task in select_tasks(tasks)],
+            "limit": limit,
+            "n": len(rows),
+        },
+        "prompts": {
+            "sap": sap,
+            "hash": fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts),
+        },
+        "model": {"engine": "transformers", "name": name, "revision": None, "dtype": "float32"},
+        "generation": {"batch_size": 8, "temperature": 0.0, "top_p": 1.0, "seed": 0},
+        "software": {"torch": "2.13.0"},
+    }
 
-    def identity(self):
-        return {"engine": "transformers", "name": self._name, "revision": None, "dtype": "float32"}
 
-
-def make_run(folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="all", sap="all") -> Path:
+def make_run(folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="all", sap=tuple(SAP)) -> Path:
     """A scored run folder whose answers keep a share of each reference's words."""
     rows = chosen_rows(tasks, limit)
-    settings = Settings(model=name, tasks=tasks, limit=limit, sap=sap)
-    prompts = [prompt_of(row, _principles(sap)) for row in rows]
-    manifest = _manifest(settings, rows, prompts, _Engine(name))
+    manifest = _manifest(rows, name, tasks, limit, sorted(sap) if len(sap) < len(SAP) else list(SAP))
     draw = random.Random(seed)
     (folder / "shards").mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(manifest))

@@ -61,8 +61,35 @@ class _Handler(BaseHTTPRequestHandler):
         return self._reply({"error": "unknown"}, 404)
 
     def do_GET(self):
-        self._noted("GET")
-        self._reply({"error": "not found"}, 404)
+        path, _ = self._noted("GET")
+        repo, found = self._read(path)
+        if found is None:
+            return self._reply({"error": "not found"}, 404)
+        if path.startswith("/api/datasets/") and "tree" in path:
+            return self._reply(
+                [{"type": "file", "path": name, "size": len(data), "oid": "0" * 40} for name, data in found.items()]
+            )
+        if path.startswith("/api/datasets/"):
+            files = [{"rfilename": name} for name in found]
+            return self._reply({"id": repo, "sha": "a" * 40, "siblings": files, "private": False, "tags": []})
+        return self._send_file(found[path.split("/resolve/")[1].split("/", 1)[1]])
+
+    do_HEAD = do_GET
+
+    def _read(self, path):
+        """A dataset repository's name and files, for the calls of snapshot_download."""
+        parts = path.strip("/").removeprefix("api/").split("/")
+        repo = "/".join(parts[1:3])
+        return repo, self.server.repos.get(f"dataset/{repo}") if parts[0] == "datasets" else None
+
+    def _send_file(self, data):
+        self.send_response(200)
+        self.send_header("ETag", f'"{hashlib.sha1(data).hexdigest()}"')
+        self.send_header("X-Repo-Commit", "a" * 40)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
 
     def do_PUT(self):
         path, _ = self._noted("PUT")

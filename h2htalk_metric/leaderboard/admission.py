@@ -123,7 +123,7 @@ def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: 
     scores = RunScores(items, submission.signature.model_dump(), submission.manifest.model_dump())
     _check_claims(submission, scores)
     draws = resampled({task: 100 * values for task, values in scores.composites().items()})
-    intervals = {cell: tuple(map(float, np.percentile(drawn, [2.5, 97.5]))) for cell, drawn in draws.items()}
+    intervals = {cell: (_percentile(drawn, 2.5), _percentile(drawn, 97.5)) for cell, drawn in draws.items()}
     row = Row(
         format=ROW_FORMAT,
         digest=digest_of(submission),
@@ -137,7 +137,7 @@ def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: 
         tasks={str(task): values for task, values in scores.by_task().to_dict("index").items()},
         ss="recomputed" if again else "claimed",
         synthesis=_synthesis(submission, records, texts),
-        beside=submission.claims.beside,
+        beside={str(section): figures for section, figures in submission.claims.beside.items()},
         sap=submission.manifest.prompts.sap,
         signature=scores.signature,
         manifest=scores.manifest,
@@ -151,6 +151,10 @@ def digest_of(submission: Submission) -> str:
     for identity, text in sorted((answer.id, clean(answer.prediction).strip()) for answer in submission.answers):
         digest.update(f"\n{identity}\t{text}".encode())
     return digest.hexdigest()[:20]
+
+
+def _percentile(draws: np.ndarray, share: float) -> float:
+    return float(np.percentile(draws, share))
 
 
 def _setup(submission: Submission) -> dict[str, str]:

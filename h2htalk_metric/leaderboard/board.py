@@ -169,11 +169,11 @@ def best_of_brackets(rows: Sequence[BoardRow]) -> dict[str, dict[str, int]]:
     for bracket in {row.bracket for row in rows}:
         whole = [row for row in rows if row.bracket == bracket and row.whole]
         for cell in LAYOUT:
-            figures = sorted((round(row.cells[cell] or 0, 2) for row in whole), reverse=True)
+            figures = sorted((_shown(row, cell) for row in whole), reverse=True)
+            best = {figure: 1 + figures.index(figure) for figure in figures[:_BEST]}
             for row in whole:
-                place = figures.index(round(row.cells[cell] or 0, 2)) + 1
-                if place <= _BEST:
-                    places[row.key][cell] = place
+                if _shown(row, cell) in best:
+                    places[row.key][cell] = best[_shown(row, cell)]
     return places
 
 
@@ -223,6 +223,11 @@ def to_csv(rows: Sequence[BoardRow]) -> str:
 
 def _inert(text: str) -> str:
     return f"'{text}" if text.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else text
+
+
+def _shown(row: BoardRow, cell: str) -> float:
+    """A figure as the table shows it, so that what looks equal is equal."""
+    return round(row.cells[cell] or 0.0, 2)
 
 
 def _whole(cells: Mapping[str, float | None]) -> bool:

@@ -4,13 +4,17 @@ __all__ = ["build_app", "launch"]
 
 import tempfile
 from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
 from html import escape
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import gradio as gr
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.run_folder import write_atomically
 from h2htalk_metric.leaderboard import paper
 from h2htalk_metric.leaderboard.board import (
     BoardRow,
@@ -27,6 +31,7 @@ from h2htalk_metric.leaderboard.storage import Storage
 from h2htalk_metric.leaderboard.submission import MAX_PACKED
 
 _HERE = Path(__file__).parent
+_WRITING = Lock()
 _QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 _INTRO = f"""
@@ -35,21 +40,22 @@ _INTRO = f"""
 <a href="{paper.URL}">arXiv:2507.03543</a>, times 100.</p>
 """
 _ABOUT_RUNS = """
-<p>Runs over this project's own 4,650 records, scored from their raw answers. Never ranked against the paper's figures: other records, other
-references, other prompts. Only runs with the same embedder on the same records stand in one table.</p>
+<p>Runs over this project's own 4,650 records, scored from their raw answers. Never ranked against the paper's figures:
+other records, other references, other prompts. Only runs with the same embedder on the same records stand in one
+table.</p>
 """
 _ABOUT_PAPER = f"""
-<p>As published: {escape(paper.CITATION)}. Never ranked against this project's runs: other records, other references, other prompts. 35 rows
-are legible in our copy; of three more models the paper's text states single cells, and what is unknown is left blank. The marks are
-among the whole rows that stand here. The paper publishes no intervals.</p>
+<p>As published: {escape(paper.CITATION)}. Never ranked against this project's runs: other records, other references,
+other prompts. 35 rows are legible in our copy; of three more models the paper's text states single cells, and what is
+unknown is left blank. The marks are among the whole rows that stand here. The paper publishes no intervals.</p>
 """
 _HOW_TO_SUBMIT = f"""
 <p>Make a whole run, pack it, and upload the file here (at most {MAX_PACKED // 1_000_000} MB):</p>
 <pre>h2htalk run --model ORG/MODEL --out runs/model
 h2htalk submit runs/model --bracket 8-31B --pack model.json.gz</pre>
-<p>Brackets: {", ".join(paper.BRACKETS)}. The file holds the raw answers, the run's manifest and the figures that the run claims. The board computes
-the lexical components, the aggregation, the intervals and the contracts anew from the answers, and refuses what does not follow. Raw answers
-become public with the run.</p>
+<p>Brackets: {", ".join(paper.BRACKETS)}. The file holds the raw answers, the run's manifest and the figures that the
+run claims. The board computes the lexical components, the aggregation, the intervals and the contracts anew from the
+answers, and refuses what does not follow. Raw answers become public with the run.</p>
 """
 
 
@@ -190,7 +196,7 @@ def _run(storage: Storage, request: gr.Request) -> str:
         return _verdict("refused", str(error))
 
 
-def _choices(rows: Sequence[BoardRow]) -> list[tuple[str, str]]:
+def _choices(rows: Sequence[BoardRow]) -> list[Any]:
     """Labels to choose by; a name that several rows bear gets the row's key beside it."""
     names = [row.model for row in rows]
     return [(row.model if names.count(row.model) == 1 else f"{row.model} ({row.key[:6]})", row.key) for row in rows]
@@ -218,6 +224,16 @@ def _comparison(rows: Sequence[BoardRow], gaps: Sequence[tuple[str, float, float
 
 
 def _csv_file(rows: Sequence[BoardRow], name: str) -> str:
-    folder = Path(tempfile.mkdtemp(prefix="h2htalk-board-"))
-    (folder / name).write_text(to_csv(rows), "utf-8", newline="")
-    return str(folder / name)
+    """A file with the board's CSV; the same one for the same content, however often the page is opened."""
+    text = to_csv(rows).encode()
+    with _WRITING:  # several visitors may open the page at once
+        file = _exports() / sha256(text).hexdigest()[:16] / name
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            write_atomically(file, text)
+    return str(file)
+
+
+@cache
+def _exports() -> Path:
+    return Path(tempfile.mkdtemp(prefix="h2htalk-board-"))

@@ -4,6 +4,7 @@ __all__ = ["MAX_PACKED", "MAX_UNPACKED", "Answer", "Claims", "Submission", "pack
 
 import gzip
 import json
+import math
 import unicodedata
 import zlib
 from datetime import datetime
@@ -15,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.records import problems_of
+from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.leaderboard.paper import BRACKETS
 from h2htalk_metric.run_scores import RunScores
 
@@ -167,11 +169,10 @@ def read_run(folder: str | Path, bracket: str, model: str | None = None) -> Subm
         {key: line.get(key) for key in kept} | {"ss": float(ss)}
         for line, ss in zip(lines, scores.items["ss"], strict=True)
     ]
-    beside = {section: summary[section] for section in ("judge", "review", "safety") if summary.get(section)}
     claims = {
         "tasks": summary["tasks"],
         "content_composite": (summary.get("synthesis") or {}).get("content_composite"),
-        "beside": beside,
+        "beside": _judged(JudgedRun.read(run.path, scores)),
     }
     return _validated(
         {
@@ -211,6 +212,19 @@ def unpack(content: bytes) -> Submission:
     except (ValueError, RecursionError):
         raise H2HTalkError("the file is no whole JSON; make it again with: h2htalk submit RUN --pack FILE") from None
     return _validated(tree)
+
+
+def _judged(judged: JudgedRun | None) -> dict[str, dict[str, Any]]:
+    """The figures of judges and people, flat: per config J and its mean judge (0..5), and the counts."""
+    if judged is None:
+        return {}
+    table = judged.by_task().to_dict("index")
+    judge = {key: judged.signature[key] for key in ("judge", "judge_prompt", "alpha", "tau")}
+    for task, line in table.items():
+        for column in ("j", "judge", "n", "unscored", "flagged"):
+            value = float(line[column])
+            judge[f"{task} {column}"] = None if math.isnan(value) else round(value, 3)
+    return {"judge": judge, "review": {f"{task} reviewed": int(line["reviewed"]) for task, line in table.items()}}
 
 
 def _refuse(constant: str) -> None:
