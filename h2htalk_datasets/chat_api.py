@@ -177,7 +177,7 @@ def _reply(text: str) -> Reply:
         raise NoReply("the server's reply is no chat completion", text[:2000]) from None
     usage = body.get("usage") or {}
     return Reply(
-        content,
+        content.encode("utf-16", "surrogatepass").decode("utf-16", "replace"),  # half a character is none
         choice.get("finish_reason") or "stop",
         int(usage.get("prompt_tokens") or 0),
         int(usage.get("completion_tokens") or 0),

@@ -5,7 +5,7 @@ __all__ = ["DEFAULT_EMBEDDER", "DEMO", "DEMO_NAME", "Embedder", "load_embedder",
 import importlib.util
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.onednn import multiply_by_onednn
 from h2htalk_metric.embedding_cache import EmbeddingCache
 
 DEFAULT_EMBEDDER = "BAAI/bge-m3"
@@ -106,7 +107,7 @@ def _dense_vectors(flag: Any, texts: list[str]) -> np.ndarray:
     device = flag.target_devices[0]
     model = flag.model.to(device).eval()
     if device == "cpu":
-        _use_onednn(model.float())
+        multiply_by_onednn(model.float())
     cut = flag.tokenizer(texts, truncation=True, max_length=flag.passage_max_length)["input_ids"]
     order = sorted(range(len(texts)), key=lambda place: -len(cut[place]))
     vectors: dict[int, np.ndarray] = {}
@@ -116,25 +117,6 @@ def _dense_vectors(flag: Any, texts: list[str]) -> np.ndarray:
             dense = model(inputs, return_dense=True, return_sparse=False, return_colbert_vecs=False)["dense_vecs"]
             vectors.update(zip(places, dense.float().cpu().numpy(), strict=True))
     return np.stack([vectors[place] for place in range(len(texts))])
-
-
-def _use_onednn(model: Any) -> None:
-    """Let oneDNN multiply in a CPU model's linear layers, in float32 as before, equal to some 1e-6.
-
-    Torch gives such products to MKL, which on AMD's processors runs at less than half of oneDNN's speed.
-    """
-    import torch
-
-    product = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
-    if product is None:
-        return
-    for layer in model.modules():
-        if type(layer) is torch.nn.Linear:
-            layer.forward = partial(_linear, product, layer)  # type: ignore[method-assign]
-
-
-def _linear(product: Any, layer: Any, inputs: Any) -> Any:
-    return product(inputs, layer.weight, layer.bias, "none", [], "")
 
 
 def _batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:

