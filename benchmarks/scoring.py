@@ -23,7 +23,7 @@ from h2htalk_metric.tokenization import bleu_tokens, rouge_tokens
 
 PAIRS = 4650
 REPEATS = 5
-EMBEDDED_PAIRS = 48
+EMBEDDED_PAIRS = 20
 WEIGHTS = [(1,), (1 / 2,) * 2, (1 / 3,) * 3, (1 / 4,) * 4]
 SMOOTH = SmoothingFunction().method1
 
