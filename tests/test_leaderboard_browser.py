@@ -37,15 +37,20 @@ def served(folder: Path):
     with subprocess.Popen([*command, "--allow-partial"], stdout=subprocess.DEVNULL) as process:
         try:
             url = f"http://127.0.0.1:{port}/"
-            for _ in range(400):
-                try:
-                    urllib.request.urlopen(url).read()
-                    break
-                except OSError:
-                    time.sleep(0.25)
+            deadline = time.monotonic() + 100
+            while not _answers(url):
+                assert process.poll() is None and time.monotonic() < deadline, "the board did not start"
+                time.sleep(0.25)
             yield url
         finally:
-            process.terminate()
+            process.kill()  # it would wait for pages that are still open
+
+
+def _answers(url):
+    try:
+        return b"H2HTalk leaderboard" in urllib.request.urlopen(url, timeout=20).read()
+    except OSError:
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +74,7 @@ def tree(tmp_path_factory) -> dict:
 def page(browser):
     """A page without cache that fails on any script error or dialog."""
     opened = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True).new_page()
+    opened.set_default_timeout(60_000)
     troubles = []
     opened.on("pageerror", lambda error: troubles.append(str(error)))
     opened.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
@@ -90,7 +96,7 @@ def test_board_in_a_browser(page, tree, tmp_path):
     board = Storage(tmp_path / "board", allow_partial=True)
     for number, bracket in enumerate(["1-8B", "1-8B", "32B+"]):
         whole = json.loads(json.dumps(tree)) | {"bracket": bracket}
-        board.submit(variant(whole, number, words=number))
+        board.submit(variant(whole, number, words=8 * number))
     with served(tmp_path / "board") as url:
         page.goto(url)
         page.wait_for_selector("#runs-table tbody tr td")
