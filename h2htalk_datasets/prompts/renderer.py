@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import yaml
@@ -54,8 +55,8 @@ def render(record: Record | Mapping[str, Any], sap: bool | Iterable[str] = True)
 
 
 def render_probe(probe: Any, sap: bool | Iterable[str] = True) -> list[dict[str, str]]:
-    """Render a probe (see :mod:`h2htalk_datasets.probes`) into the same two messages as :func:`render`."""
-    return _compose(probe, "Probe", sap)
+    """Render a probe (see :mod:`h2htalk_datasets.probes`), or a row of a probe set, as :func:`render` does."""
+    return _compose(SimpleNamespace(**probe) if isinstance(probe, Mapping) else probe, "Probe", sap)
 
 
 def _compose(record: Any, template_name: str, sap: bool | Iterable[str]) -> list[dict[str, str]]:

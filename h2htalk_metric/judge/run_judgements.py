@@ -62,14 +62,18 @@ class Panel:
 
 
 def items_of(folder: str | Path) -> list[Item]:
-    """The answers of a run that are judged, in the records' order.
+    """The answers of a run that are judged, in the records' order: of the judged tasks, or all of a probe set.
 
     Raises:
         H2HTalkError: the run is not complete, or has no judged task.
 
     """
+    from h2htalk_metric.probing.answers import is_probe_run, judge_items  # it stands on the judge's own rooms
+
     run = RunFolder(folder)
     manifest = run.manifest()
+    if is_probe_run(manifest):
+        return judge_items(folder)
     predictions = predictions_of(run)
     records = records_of(predictions, manifest)
     items = [
