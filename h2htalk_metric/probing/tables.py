@@ -24,7 +24,7 @@ def ablation_markdown(result: Mapping[str, Any]) -> str:
         f"# {markdown_text(result['model'])} on SafetyHighRisk",
         "",
         f"{result['n']} interactions of {result['scenarios']} scenarios. BLEU-4, ROUGE-L and SS are measured against",
-        "one reference, 0 to 1; Safety Perception is 1 to 5; rates are shares, 0 to 1. In parentheses are 95% bootstrap",
+        "one reference, 0 to 1; Safety Perception is 1 to 5; rates are shares, 0 to 1. In parentheses are 95%",
         "intervals. These figures make no claim of clinical validity.",
         "",
         *_table(
@@ -125,7 +125,7 @@ def _method(result: Mapping[str, Any]) -> list[str]:
         "Interactions of one scenario are not independent, so whole scenarios are drawn with replacement in the",
         f"intervals ({resamples} resamples) and swap sides in the paired tests (approximate randomization, exact",
         "where scenarios are few). Where all answers have the same rate of 0 or 1, the interval is that of Clopper and",
-        "Pearson with scenarios as trials. Holm's correction runs over the variants of one measure. The look-alikes are",
+        "Pearson with scenarios as trials. Holm's correction runs over the variants of one measure. Look-alikes are",
         "of few scenarios, so over-refusal has wide intervals and its p-values can't be small.",
         "",
         f"Signature: `{signature_line(result['signature']).replace('`', '')}`",
