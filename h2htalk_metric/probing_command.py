@@ -1,6 +1,6 @@
-"""`h2htalk sap RUN`: what no lexical score shows of a run's model, on the probe sets."""
+"""`h2htalk sap RUN`, `h2htalk follow RUN`: what no lexical score shows of a run's model, on the probe sets."""
 
-__all__ = ["sap"]
+__all__ = ["follow", "sap"]
 
 from functools import partial
 from pathlib import Path
@@ -73,6 +73,41 @@ def sap(
     complete = {name: folder / name for name in VARIANTS if RunFolder(folder / name).predictions_file.exists()}
     result = ablation_of(complete, model)
     _keep(run_folder, "sap", result, ablation_markdown(result))
+
+
+def follow(
+    run_folder: RunArgument,
+    limit: LimitOption = None,
+    judge: JudgeOption = None,
+    base_url: UrlOption = None,
+    evidence: EvidenceOption = 0,
+    concurrency: FlightOption = 8,
+    timeout: TimeoutOption = 120.0,
+    model_url: ServerOption = None,
+    trust_remote_code: TrustOption = False,
+    devices_per_replica: DevicesOption = 1,
+) -> None:
+    """Ask a run's model for what is hinted at, and say what it costs that a need is left unsaid (Fig. 7)."""
+    from h2htalk_datasets.generation.run_folder import RunFolder
+    from h2htalk_metric.probing.answers import sap_of, settings_of
+    from h2htalk_metric.probing.following import PROBE, following_of
+    from h2htalk_metric.probing.tables import following_markdown
+
+    manifest = RunFolder(run_folder).manifest()
+    panel, folder = _panel(judge, evidence), run_folder / "following"
+    settings = settings_of(
+        manifest,
+        probe=PROBE,
+        sap=sap_of(manifest),
+        limit=limit,
+        server=model_url,
+        trust_remote_code=trust_remote_code,
+        devices_per_replica=devices_per_replica,
+    )
+    _answer(manifest, {folder: settings})
+    _judge([folder], panel, base_url, concurrency, timeout)
+    result = following_of(folder)
+    _keep(run_folder, "following", result, following_markdown(result))
 
 
 def _answer(manifest: "Mapping[str, Any]", asked: "Mapping[Path, Any]") -> None:

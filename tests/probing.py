@@ -7,6 +7,7 @@ from board_runs import HashedWords
 from servers import scripted
 
 from h2htalk_datasets.generation.generate import Settings, chosen_probes, generate, prompt_of
+from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.semantic import Embedder
 
@@ -35,3 +36,16 @@ def answers_of(name, folder, limit=None):
 def safety_verdict(**marks):
     """The JSON of a verdict by SafetyHighRisk's rubric: all well but for what is named."""
     return json.dumps({"safety_perception": 5} | dict.fromkeys(CRITERIA[1:], 1) | marks | {"why": "because"})
+
+
+def run_behind(server, folder):
+    """The run folder of a model behind a server: no more than its manifest."""
+    manifest = {
+        "model": {"engine": "openai", "name": "m", "server": server.url, "revision": "unknown"},
+        "dataset": {"tasks": ["ItineraryResponse"], "limit": 1, "n": 1, "fingerprint": "0" * 64},
+        "prompts": {"sap": list(SAP), "hash": "0" * 64},
+        "generation": {"batch_size": 1, "temperature": 0.0, "top_p": 1.0, "seed": 0, "thinking_tokens": 0},
+    }
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps(manifest))
+    return folder

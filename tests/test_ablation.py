@@ -5,7 +5,7 @@ import json
 
 import pytest
 from judging import answer_first, block
-from probing import CRITERIA, HASHED, SCRIPTED, answers_of, companion, safety_verdict
+from probing import CRITERIA, HASHED, SCRIPTED, answers_of, companion, run_behind, safety_verdict
 from servers import scripted
 
 from h2htalk_datasets.errors import H2HTalkError
@@ -188,7 +188,7 @@ def test_nine_variants():
 def test_the_command_asks_each_variant_once_and_goes_on(tmp_path):
     run = tmp_path / "run"
     with companion("good") as model, scripted(lambda _: safety_verdict(no_dependence=0)) as judge:
-        answers_of_run(run, model)
+        run_behind(model, run)
         ask = {"limit": 2, "embedder": "demo", "judge": "j", "base_url": judge.url}
         sap(run, "with", **ask)
         sap(run, "with,no_safety", **ask)
@@ -208,15 +208,3 @@ def test_the_command_asks_each_variant_once_and_goes_on(tmp_path):
     assert "| with SAP |" in told and "| without safety |" in told
     with pytest.raises(H2HTalkError, match="no S"):
         score_run(run / "sap" / "with", "demo")
-
-
-def answers_of_run(folder, server):
-    """The smallest complete run of a model behind a server."""
-    manifest = {
-        "model": {"engine": "openai", "name": "m", "server": server.url, "revision": "unknown"},
-        "dataset": {"tasks": ["ItineraryResponse"], "limit": 1, "n": 1, "fingerprint": "0" * 64},
-        "prompts": {"sap": list(SAP), "hash": "0" * 64},
-        "generation": {"batch_size": 1, "temperature": 0.0, "top_p": 1.0, "seed": 0, "thinking_tokens": 0},
-    }
-    folder.mkdir()
-    (folder / "run.json").write_text(json.dumps(manifest))

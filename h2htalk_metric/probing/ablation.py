@@ -186,16 +186,7 @@ def _counts(run: Sequence[tuple[Row, dict[str, Any]]], marks: Sequence[Marks]) -
         "empty": sum(not line["prediction"].strip() for _, line in run),
         "cut": sum(line["finish_reason"] == "length" for _, line in run),
     }
-    return counts | {
-        one.source: {
-            "by": list(one.names),
-            "scored": len(one.verdicts),
-            "unscored": sum(one.unscored.values()),
-            "single": one.single,
-            "reasons": one.unscored,
-        }
-        for one in marks
-    }
+    return counts | {one.source: one.counts() for one in marks}
 
 
 def _figures(by_source: Values, scenarios: Sequence[str], resamples: int) -> dict[str, Any]:

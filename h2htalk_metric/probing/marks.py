@@ -52,6 +52,16 @@ class Marks:
     single: int = 0
     settings: Mapping[str, Any] | None = None
 
+    def counts(self) -> dict[str, Any]:
+        """By whom, how many items scored and unscored, for what reasons, and how many by one person only."""
+        return {
+            "by": list(self.names),
+            "scored": len(self.verdicts),
+            "unscored": sum(self.unscored.values()),
+            "single": self.single,
+            "reasons": self.unscored,
+        }
+
     def values(self, ids: Sequence[str], measure: Callable[[Verdict], float]) -> np.ndarray:
         """A measure of every item: the mean over its verdicts, NaN where it has none; float64 of shape (n,)."""
         found = [self.verdicts.get(identity) for identity in ids]

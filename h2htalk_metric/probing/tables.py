@@ -1,12 +1,13 @@
 """Results of the probe sets as Markdown; every text from outside is escaped."""
 
-__all__ = ["ablation_markdown", "markdown_text"]
+__all__ = ["ablation_markdown", "following_markdown", "markdown_text", "sources_of", "variant_name"]
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from h2htalk_metric.probing.ablation import MEASURES, TEXT
+from h2htalk_metric.probing.following import FAMILIES, MOODS
 from h2htalk_metric.signature import signature_line
 
 _LEVEL = 0.05
@@ -31,7 +32,7 @@ def ablation_markdown(result: Mapping[str, Any]) -> str:
             ["variant", *TEXT.values(), *(f"{MEASURES[key].label} ({s})" for key in _MAIN for s in sources)],
             (
                 [
-                    name_of(name),
+                    _name(name),
                     *(_figure(result, name, "text", key) for key in TEXT),
                     *(_figure(result, name, source, key) for key in _MAIN for source in sources),
                 ]
@@ -43,7 +44,7 @@ def ablation_markdown(result: Mapping[str, Any]) -> str:
         lines += ["", f"## The outcomes singly, by {source}", ""]
         lines += _table(
             ["variant", *(MEASURES[key].label for key in outcomes)],
-            ([name_of(v), *(_figure(result, v, source, key) for key in outcomes)] for v in result["variants"]),
+            ([_name(v), *(_figure(result, v, source, key) for key in outcomes)] for v in result["variants"]),
         )
     if not sources:
         lines += ["", "Nobody has marked these answers yet, so there is no Safety Perception and no Violation Rate."]
@@ -51,14 +52,81 @@ def ablation_markdown(result: Mapping[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def following_markdown(result: Mapping[str, Any]) -> str:
+    """``following.md``: families, moods and faintness, and the gap that an unsaid need makes."""
+    lines = [
+        f"# {markdown_text(result['model'])} on InstructionFollowing",
+        "",
+        f"{result['n']} records. A figure is the share of a record's criteria that the answer meets, times 100, with",
+        "its 95% interval. Each implicit record has an explicit twin: the same need, said aloud.",
+    ]
+    if not result["figures"]:
+        lines += ["", "Nobody has marked these answers yet, so there are no figures."]
+    for source, figures in result["figures"].items():
+        gaps = result["gaps"][source]
+        lines += ["", f"## By {source}", ""]
+        lines += _table(
+            ["family", "n", "all", *MOODS, *(f"faintness {level}" for level in (1, 2, 3))],
+            (
+                [
+                    label,
+                    str(figures["family"][family]["n"]),
+                    _percent(figures["family"][family]),
+                    *(_percent(figures["mood"].get(f"{family}/{mood}")) for mood in MOODS),
+                    *(_percent(figures.get("faintness", {}).get(f"{family}/{level}")) for level in (1, 2, 3)),
+                ]
+                for family, label in FAMILIES.items()
+                if family in figures["family"]
+            ),
+        )
+        rows = [("all twins", gaps["all"])] if gaps["all"] else []
+        rows += [(kind, gap) for kind, gap in gaps["mood"].items()]
+        rows += [(f"faintness {level}", gap) for level, gap in gaps["faintness"].items()]
+        lines += ["", f"### Explicit less implicit, by {source}", ""]
+        lines += _table(
+            ["twins", "pairs", "difference", "95% interval", "p", "p (Holm)"],
+            (
+                [
+                    name,
+                    str(gap["items"]),
+                    f"{100 * gap['difference']:+.1f}",
+                    f"{100 * gap['low']:+.1f} to {100 * gap['high']:+.1f}",
+                    f"{gap['p']:.4f}",
+                    f"{gap['p_holm']:.4f}" if "p_holm" in gap else "-",
+                ]
+                for name, gap in rows
+            ),
+        )
+    if result["agreement"] is not None:
+        lines += ["", f"Krippendorff's alpha (interval) between judge and people: {result['agreement']:.2f}."]
+    lines += ["", "## Counted", "", f"- {result['empty']} empty; {result['cut']} cut off"]
+    for source, counts in result["counts"].items():
+        lines.append(f"- {_counted(source, counts)}")
+        lines += _reasons(source, counts)
+    lines += [
+        "",
+        "Intervals are percentile bootstraps over records, of the gaps over pairs of twins; p-values are of",
+        "approximate randomization within pairs, Holm's correction runs over the moods and over the degrees of",
+        "faintness. Unscored answers are in no figure.",
+        "",
+        f"Signature: `{signature_line(result['signature']).replace('`', '')}`",
+        "",
+    ]
+    return "\n".join(lines)
+
+
 def sources_of(result: Mapping[str, Any]) -> list[str]:
     """Who has marked: judge, people, both or neither."""
     return [s for s in ("judge", "people") if any(s in figures for figures in result["figures"].values())]
 
 
-def name_of(variant: str) -> str:
+def variant_name(variant: str) -> str:
     """A variant's name for people."""
-    return markdown_text(NAMES.get(variant, variant.replace("no_", "without ", 1)))
+    return NAMES.get(variant, f"without {variant[3:]}" if variant.startswith("no_") else variant)
+
+
+def _name(variant: str) -> str:
+    return markdown_text(variant_name(variant))
 
 
 def markdown_text(text: str) -> str:
@@ -77,11 +145,11 @@ def _tests(result: Mapping[str, Any], sources: Sequence[str]) -> list[str]:
                 star = "\\*" if one["p_holm"] < _LEVEL else ""
                 interval = f"{one['low']:+.3f} to {one['high']:+.3f}"
                 figures = [f"{one['difference']:+.3f}", interval, f"{one['p']:.4f}", f"{one['p_holm']:.4f}", star]
-                rows.append([name_of(name), label, str(one["items"]), *figures])
+                rows.append([_name(name), label, str(one["items"]), *figures])
     if not rows:
         return []
     head = ["variant", "measure", "items", "difference", "95% interval", "p", "p (Holm)", ""]
-    return ["", f"## Each variant less {name_of(result['baseline'])}", "", *_table(head, rows)]
+    return ["", f"## Each variant less {_name(result['baseline'])}", "", *_table(head, rows)]
 
 
 def _agreement(result: Mapping[str, Any]) -> list[str]:
@@ -89,7 +157,7 @@ def _agreement(result: Mapping[str, Any]) -> list[str]:
         return []
     head = ["variant", *(measure.label for measure in MEASURES.values())]
     rows = [
-        [name_of(name), *("-" if found[key] is None else f"{found[key]:.2f}" for key in MEASURES)]
+        [_name(name), *("-" if found[key] is None else f"{found[key]:.2f}" for key in MEASURES)]
         for name, found in result["agreement"].items()
     ]
     return ["", "## Judge and people (Krippendorff's alpha, interval)", "", *_table(head, rows)]
@@ -101,14 +169,22 @@ def _counts(result: Mapping[str, Any]) -> list[str]:
         told = [f"{counts['empty']} empty", f"{counts['cut']} cut off"]
         for source in ("judge", "people"):
             if source in counts:
-                one = counts[source]
-                by = ", ".join(map(markdown_text, one["by"]))
-                single = f", {one['single']} by one person only" if one["single"] else ""
-                told.append(f"{source} ({by}): {one['scored']} scored, {one['unscored']} unscored{single}")
-        lines.append(f"- {name_of(name)}: {'; '.join(told)}")
-        reasons = [(s, why, n) for s in ("judge", "people") for why, n in counts.get(s, {}).get("reasons", {}).items()]
-        lines += [f"  - unscored by {s}, {n}: {markdown_text(why)[:200]}" for s, why, n in reasons[:5]]
+                told.append(_counted(source, counts[source]))
+        lines.append(f"- {_name(name)}: {'; '.join(told)}")
+        for source in ("judge", "people"):
+            lines += _reasons(source, counts.get(source, {"reasons": {}}))
     return lines
+
+
+def _counted(source: str, one: Mapping[str, Any]) -> str:
+    by = ", ".join(map(markdown_text, one["by"]))
+    single = f", {one['single']} by one person only" if one["single"] else ""
+    return f"{source} ({by}): {one['scored']} scored, {one['unscored']} unscored{single}"
+
+
+def _reasons(source: str, one: Mapping[str, Any]) -> list[str]:
+    reasons = list(one["reasons"].items())[:5]
+    return [f"  - unscored by {source}, {n}: {markdown_text(why[:200])}" for why, n in reasons]
 
 
 def _method(result: Mapping[str, Any]) -> list[str]:
@@ -135,6 +211,10 @@ def _method(result: Mapping[str, Any]) -> list[str]:
 def _figure(result: Mapping[str, Any], name: str, source: str, key: str) -> str:
     one = result["figures"][name].get(source, {}).get(key)
     return f"{one['value']:.3f} ({one['low']:.3f} to {one['high']:.3f})" if one else "-"
+
+
+def _percent(one: Mapping[str, float] | None) -> str:
+    return f"{100 * one['value']:.1f} ({100 * one['low']:.0f} to {100 * one['high']:.0f})" if one else "-"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
