@@ -14,7 +14,7 @@ from h2htalk_metric.corpus_command import corpus_app
 from h2htalk_metric.export_command import export_command
 from h2htalk_metric.judge_command import judge
 from h2htalk_metric.leaderboard_command import leaderboard, submit
-from h2htalk_metric.probing_command import follow, sap
+from h2htalk_metric.probing_command import converse, follow, sap
 from h2htalk_metric.publish_command import publish_command
 from h2htalk_metric.review_command import review_app
 
@@ -33,6 +33,7 @@ app.command("judge")(judge)
 app.add_typer(review_app, name="review")
 app.command("sap")(sap)
 app.command("follow")(follow)
+app.command("converse")(converse)
 app.command("leaderboard")(leaderboard)
 app.command("submit")(submit)
 app.command("export")(export_command)

@@ -1,6 +1,6 @@
-"""`h2htalk sap RUN`, `h2htalk follow RUN`: what no lexical score shows of a run's model, on the probe sets."""
+"""`h2htalk sap RUN`, `follow RUN`, `converse RUN`: what no lexical score shows of a run's model."""
 
-__all__ = ["follow", "sap"]
+__all__ = ["converse", "follow", "sap"]
 
 from functools import partial
 from pathlib import Path
@@ -108,6 +108,54 @@ def follow(
     _judge([folder], panel, base_url, concurrency, timeout)
     result = following_of(folder)
     _keep(run_folder, "following", result, following_markdown(result))
+
+
+def converse(
+    run_folder: RunArgument,
+    user: Annotated[str, typer.Option("--user", help="The model that plays the user, as for --model.")],
+    user_url: Annotated[str | None, typer.Option("--user-url", help="Its server; loaded here if not given.")] = None,
+    turns: Annotated[int, typer.Option("--turns", min=4, max=8, help="Messages of the user at most.")] = 8,
+    limit: LimitOption = None,
+    judge: JudgeOption = None,
+    base_url: UrlOption = None,
+    evidence: EvidenceOption = 0,
+    concurrency: FlightOption = 8,
+    timeout: TimeoutOption = 120.0,
+    model_url: ServerOption = None,
+    trust_remote_code: TrustOption = False,
+    devices_per_replica: DevicesOption = 1,
+) -> None:
+    """Let a second model play a user whose need changes in the middle; say whether the run's model noticed."""
+    from h2htalk_datasets.generation.generate import Settings, make_engine
+    from h2htalk_datasets.generation.run_folder import RunFolder
+    from h2htalk_datasets.generation.work_queue import Group
+    from h2htalk_metric.judge.run_judgements import judge_run
+    from h2htalk_metric.probing import conversing
+    from h2htalk_metric.probing.answers import refuse_other_model, sap_of, settings_of
+    from h2htalk_metric.probing.tables import conversing_markdown
+
+    manifest = RunFolder(run_folder).manifest()
+    panel, folder = _panel(judge, evidence), run_folder / "conversing"
+    settings = settings_of(
+        manifest,
+        probe=conversing.PROBE,
+        sap=sap_of(manifest),
+        server=model_url,
+        trust_remote_code=trust_remote_code,
+        devices_per_replica=devices_per_replica,
+    )
+    group = Group()
+    companion = make_engine(settings, group)
+    refuse_other_model(manifest["model"], companion.identity())
+    player = make_engine(Settings(model=user, base_url=user_url), group)
+    conversing.converse(folder, companion, player, settings, turns=turns, limit=limit)
+    if panel:
+        items = conversing.judged_conversations(folder)
+        left = judge_run(folder, _judges(panel, base_url, timeout), panel, in_flight=concurrency, items=items)
+        if left:
+            print(f"{left} judgements are unscored, the same command asks again")
+    result = conversing.conversing_of(folder)
+    _keep(run_folder, "conversing", result, conversing_markdown(result))
 
 
 def _answer(manifest: "Mapping[str, Any]", asked: "Mapping[Path, Any]") -> None:

@@ -1,6 +1,15 @@
 """Answer the benchmark with a model, into a run folder, on as many ranks as were launched."""
 
-__all__ = ["Settings", "chosen_probes", "chosen_rows", "generate", "make_engine", "prompt_of", "rows_of_run"]
+__all__ = [
+    "Settings",
+    "chosen_probes",
+    "chosen_rows",
+    "generate",
+    "make_engine",
+    "principles_of",
+    "prompt_of",
+    "rows_of_run",
+]
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -103,7 +112,7 @@ def generate(
     rows = (
         chosen_probes(settings.probe, settings.limit) if settings.probe else chosen_rows(settings.tasks, settings.limit)
     )
-    prompts = [prompt_of(row, _principles(settings.sap), settings.thinking_tokens) for row in rows]
+    prompts = [prompt_of(row, principles_of(settings.sap), settings.thinking_tokens) for row in rows]
     folder = RunFolder(out)
     folder.refuse_foreign()
     group = group or Group()
@@ -152,7 +161,8 @@ def rows_of_run(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     return chosen_probes(tasks[0], limit) if tasks[0] in PROBES else chosen_rows(",".join(tasks), limit)
 
 
-def _principles(sap: str) -> bool | set[str]:
+def principles_of(sap: str) -> bool | set[str]:
+    """What ``--sap`` says, as :func:`h2htalk_datasets.prompts.render` takes it."""
     if sap in ("all", "none"):
         return sap == "all"
     return {name.strip() for name in sap.split(",") if name.strip()}
@@ -205,7 +215,7 @@ def _manifest(
 ) -> dict[str, Any]:
     sampling = {key: asdict(settings)[key] for key in ("temperature", "top_p", "seed", "thinking_tokens")}
     rooms = {prompt.task: prompt.max_new_tokens for prompt in prompts}
-    kept = _principles(settings.sap)
+    kept = principles_of(settings.sap)
     return {
         "format": 1,
         "dataset": {

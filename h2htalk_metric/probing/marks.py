@@ -19,6 +19,7 @@ import numpy as np
 
 from h2htalk_metric.judge.judged_run import NOT_ASKED
 from h2htalk_metric.judge.judged_run import agreement as alpha
+from h2htalk_metric.judge.marking import Item
 from h2htalk_metric.judge.prompt import prompt_hash
 from h2htalk_metric.judge.run_judgements import Panel, standing
 from h2htalk_metric.probing.answers import judge_items
@@ -68,13 +69,13 @@ class Marks:
         return np.array([fmean(map(measure, said)) if said else np.nan for said in found])
 
 
-def judge_marks(folder: str | Path) -> Marks | None:
-    """A judge's marks of a run over a probe set; None where nobody asked one."""
+def judge_marks(folder: str | Path, items: Sequence[Item] | None = None) -> Marks | None:
+    """A judge's marks of a run over a probe set, or of other items there; None where nobody asked one."""
     path = Path(folder)
     panel = Panel.read(path)
     if panel is None:
         return None
-    items = judge_items(path)
+    items = judge_items(path) if items is None else items
     lines = standing(path, items, panel)
     verdicts: dict[str, list[Verdict]] = {}
     reasons: Counter[str] = Counter()

@@ -1,12 +1,20 @@
 """Results of the probe sets as Markdown; every text from outside is escaped."""
 
-__all__ = ["ablation_markdown", "following_markdown", "markdown_text", "sources_of", "variant_name"]
+__all__ = [
+    "ablation_markdown",
+    "conversing_markdown",
+    "following_markdown",
+    "markdown_text",
+    "sources_of",
+    "variant_name",
+]
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from h2htalk_metric.probing.ablation import MEASURES, TEXT
+from h2htalk_metric.probing.conversing import CRITERIA
 from h2htalk_metric.probing.following import FAMILIES, MOODS
 from h2htalk_metric.signature import signature_line
 
@@ -112,6 +120,30 @@ def following_markdown(result: Mapping[str, Any]) -> str:
         f"Signature: `{signature_line(result['signature']).replace('`', '')}`",
         "",
     ]
+    return "\n".join(lines)
+
+
+def conversing_markdown(result: Mapping[str, Any]) -> str:
+    """``conversing.md``: how often the companion noticed that the need had changed."""
+    lines = [
+        f"# {markdown_text(result['model'])}, and users whose need changes",
+        "",
+        f"{result['conversations']} conversations, the user played by {markdown_text(result['user'])};",
+        f"{result['unfinished']} unfinished, {result['before_the_change']} ended before the change. Shares, with 95%",
+        "intervals over conversations; the last three only where the user showed the change.",
+        "",
+    ]
+    if result["counts"] is None:
+        lines.append("No judge has marked them yet; the transcripts are there to be read.")
+    else:
+        rows = [
+            [label, str(one["n"]), f"{one['value']:.2f} ({one['low']:.2f} to {one['high']:.2f})"]
+            for name, label in CRITERIA.items()
+            if (one := result["figures"].get(name))
+        ]
+        lines += _table(["the companion" if rows else "nothing scored", "n", "share"], rows)
+        lines += ["", f"- {_counted('judge', result['counts'])}", *_reasons("judge", result["counts"])]
+    lines += ["", f"Signature: `{signature_line(result['signature']).replace('`', '')}`", ""]
     return "\n".join(lines)
 
 
