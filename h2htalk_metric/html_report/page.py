@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from h2htalk_datasets.probes import load_briefs
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
 from h2htalk_metric.aggregate import AVERAGES, OVERALL
 from h2htalk_metric.html_report.figures import CENTRE, ceiling, radar, spread
 from h2htalk_metric.html_report.items import FLAGS, LABELS, Item, extremes, items_of, packed
 from h2htalk_metric.probing.ablation import MEASURES, TEXT
+from h2htalk_metric.probing.conversing import CRITERIA, transcripts_of
 from h2htalk_metric.probing.following import FAMILIES, MOODS
 from h2htalk_metric.probing.tables import sources_of, variant_name
 from h2htalk_metric.run_scores import RunScores
@@ -71,6 +73,7 @@ def html(scores: RunScores, folder: str | Path) -> str:
         _forms(scores, items),
         *_safety(Path(folder)),
         *_following(Path(folder)),
+        *_conversing(Path(folder)),
         _answers(items),
         _making(scores),
     ]
@@ -157,6 +160,16 @@ def _following(folder: Path) -> list[Section]:
     }
     body = _part("following", result=result, families=FAMILIES, moods=MOODS, radars=shapes)
     return [Section("following", "Needs left unsaid", body)]
+
+
+def _conversing(folder: Path) -> list[Section]:
+    """What ``h2htalk converse`` left in the run folder; nothing where it was not called."""
+    result = _left(folder / "conversing.json")
+    if result is None:
+        return []
+    held = transcripts_of(folder / "conversing")
+    body = _part("conversing", result=result, criteria=CRITERIA, held=held, briefs={b.slug: b for b in load_briefs()})
+    return [Section("conversing", "Needs that change", body)]
 
 
 def _left(file: Path) -> dict[str, Any] | None:
