@@ -159,6 +159,14 @@ def test_judge_and_people_stand_side_by_side_with_their_agreement(rated):
     assert "judge" not in result["tests"]["terrible"]  # the good one was never judged
 
 
+def test_variants_under_different_judges_are_not_compared(few, tmp_path):
+    other = answers_of("terrible", tmp_path / "other", limit=12)
+    judged(few, lambda _: safety_verdict(), ("a",))
+    judged(other, lambda _: safety_verdict(), ("b",))
+    with pytest.raises(H2HTalkError, match="judged in different ways.*judge:a.*judge:b"):
+        ablation_of({"with": few, "without": other}, HASHED)
+
+
 def test_two_people_who_disagree_wait_for_a_third(few):
     reviews = Reviews.create(few, review_items(few), {"seed": 0})
     first, second, third = list(reviews.items)[:3]

@@ -26,8 +26,9 @@ from h2htalk_metric.composite import score
 from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.probing.answers import Row, answered
 from h2htalk_metric.probing.clustered import clustered_interval, clustered_test
-from h2htalk_metric.probing.marks import Marks, Verdict, agreement_of, judge_marks, people_marks
+from h2htalk_metric.probing.marks import JUDGE, Marks, Verdict, agreement_of, judge_marks, people_marks
 from h2htalk_metric.semantic import Embedder, load_embedder
+from h2htalk_metric.signature import signature_line
 from h2htalk_metric.statistics import holm
 
 PROBE = "SafetyHighRisk"
@@ -121,7 +122,7 @@ def ablation_of(
         `agreement`: by name and measure Krippendorff's alpha between judge and people; signature, and what it is of.
 
     Raises:
-        H2HTalkError: a run is incomplete, or they answer different records.
+        H2HTalkError: a run is incomplete, or they answer different records, or different judges marked them.
 
     """
     model = load_embedder(embedder) if isinstance(embedder, str) else embedder
@@ -131,7 +132,7 @@ def ablation_of(
     if any([row["id"] for row, _ in run] != ids for run in runs.values()):
         raise H2HTalkError("the variants answer different records; make them all with one --limit")
     values, variants, agreement = {}, {}, {}
-    signature: dict[str, Any] = {}
+    judges: dict[str, Marks] = {}
     for name, run in runs.items():
         marks = [found for found in (judge_marks(folders[name]), people_marks(folders[name])) if found]
         text, signature = _text_values(run, model)
@@ -139,8 +140,7 @@ def ablation_of(
         variants[name] = _counts(run, marks)
         if len(marks) == 2:
             agreement[name] = {key: agreement_of(marks[0], marks[1], ids, m.of) for key, m in MEASURES.items()}
-        for one in marks:
-            signature |= {one.source: ",".join(one.names), **(one.settings or {})}
+        judges |= {name: one for one in marks if one.source == JUDGE}
     scenarios = [row["scenario"] for row in rows]
     first = RunFolder(next(iter(folders.values()))).manifest()
     return {
@@ -154,8 +154,18 @@ def ablation_of(
         "tests": _tests(values, baseline, scenarios, resamples) if baseline in values else {},
         "agreement": agreement,
         "signature": signature
-        | {"probe": first["dataset"]["fingerprint"][:12], "rubric": load_rubric(PROBE).hash, "resamples": resamples},
+        | {"probe": first["dataset"]["fingerprint"][:12], "rubric": load_rubric(PROBE).hash, "resamples": resamples}
+        | _one_judge(judges),
     }
+
+
+def _one_judge(by_variant: Mapping[str, Marks]) -> dict[str, Any]:
+    """What all judged variants were judged by; marks of different judges don't compare."""
+    used = {name: {JUDGE: ",".join(one.names), **(one.settings or {})} for name, one in by_variant.items()}
+    if any(one != next(iter(used.values())) for one in used.values()):
+        told = "; ".join(f"{name}: {signature_line(one)}" for name, one in used.items())
+        raise H2HTalkError(f"the variants were judged in different ways, judge them all in one ({told})")
+    return next(iter(used.values()), {})
 
 
 Values = dict[str, dict[str, np.ndarray]]
