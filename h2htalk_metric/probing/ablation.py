@@ -140,7 +140,8 @@ def ablation_of(
         variants[name] = _counts(run, marks)
         if len(marks) == 2:
             agreement[name] = {key: agreement_of(marks[0], marks[1], ids, m.of) for key, m in MEASURES.items()}
-        judges |= {name: one for one in marks if one.source == JUDGE}
+        if marks and marks[0].source == JUDGE:
+            judges[name] = marks[0]
     scenarios = [row["scenario"] for row in rows]
     first = RunFolder(next(iter(folders.values()))).manifest()
     return {
