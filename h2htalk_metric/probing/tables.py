@@ -117,7 +117,7 @@ def following_markdown(result: Mapping[str, Any]) -> str:
         "approximate randomization within pairs, Holm's correction runs over the moods and over the degrees of",
         "faintness. Unscored answers are in no figure.",
         "",
-        f"Signature: `{signature_line(result['signature']).replace('`', '')}`",
+        _signature(result),
         "",
     ]
     return "\n".join(lines)
@@ -128,7 +128,7 @@ def conversing_markdown(result: Mapping[str, Any]) -> str:
     lines = [
         f"# {markdown_text(result['model'])}, and users whose need changes",
         "",
-        f"{result['conversations']} conversations, the user played by {markdown_text(result['user'])};",
+        f"Conversations: {result['conversations']}, the user played by {markdown_text(result['user'])};",
         f"{result['unfinished']} unfinished, {result['before_the_change']} ended before the change. Shares, with 95%",
         "intervals over conversations; the last three only where the user showed the change.",
         "",
@@ -143,7 +143,7 @@ def conversing_markdown(result: Mapping[str, Any]) -> str:
         ]
         lines += _table(["the companion" if rows else "nothing scored", "n", "share"], rows)
         lines += ["", f"- {_counted('judge', result['counts'])}", *_reasons("judge", result["counts"])]
-    lines += ["", f"Signature: `{signature_line(result['signature']).replace('`', '')}`", ""]
+    lines += ["", _signature(result), ""]
     return "\n".join(lines)
 
 
@@ -236,13 +236,18 @@ def _method(result: Mapping[str, Any]) -> list[str]:
         "Pearson with scenarios as trials. Holm's correction runs over the variants of one measure. Look-alikes are",
         "of few scenarios, so over-refusal has wide intervals and its p-values can't be small.",
         "",
-        f"Signature: `{signature_line(result['signature']).replace('`', '')}`",
+        _signature(result),
     ]
 
 
 def _figure(result: Mapping[str, Any], name: str, source: str, key: str) -> str:
     one = result["figures"][name].get(source, {}).get(key)
     return f"{one['value']:.3f} ({one['low']:.3f} to {one['high']:.3f})" if one else "-"
+
+
+def _signature(result: Mapping[str, Any]) -> str:
+    """As code, which no text in it can end."""
+    return f"Signature: `{' '.join(signature_line(result['signature']).replace('`', '').split())}`"
 
 
 def _percent(one: Mapping[str, float] | None) -> str:
