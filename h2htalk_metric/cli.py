@@ -14,6 +14,7 @@ from h2htalk_metric.corpus_command import corpus_app
 from h2htalk_metric.export_command import export_command
 from h2htalk_metric.judge_command import judge
 from h2htalk_metric.leaderboard_command import leaderboard, submit
+from h2htalk_metric.probing_command import converse, follow, sap
 from h2htalk_metric.publish_command import publish_command
 from h2htalk_metric.review_command import review_app
 
@@ -30,6 +31,9 @@ app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")
 app.command("judge")(judge)
 app.add_typer(review_app, name="review")
+app.command("sap")(sap)
+app.command("follow")(follow)
+app.command("converse")(converse)
 app.command("leaderboard")(leaderboard)
 app.command("submit")(submit)
 app.command("export")(export_command)
@@ -124,17 +128,17 @@ def merge(
     others: Annotated[list[Path] | None, typer.Argument(help="Folders of the same run on other nodes' disks.")] = None,
 ) -> None:
     """Put the shards of a run together into predictions.jsonl, for instance from several nodes' disks."""
-    from h2htalk_datasets.generation.generate import chosen_rows
+    from h2htalk_datasets.generation.generate import rows_of_run
     from h2htalk_datasets.generation.run_folder import RunFolder
 
     folder = RunFolder(run_folder)
     sources = [RunFolder(other) for other in others or []]
     if sources and not run_folder.exists():
         folder.open(sources[0].manifest())
-    dataset = folder.manifest()["dataset"]
+    manifest = folder.manifest()
     for source in sources:
         print(f"{source.path}: {folder.take_in(source)} shards copied")
-    ids = [row["id"] for row in chosen_rows(",".join(dataset["tasks"]), dataset["limit"])]
+    ids = [row["id"] for row in rows_of_run(manifest)]
     for note in folder.answers(ids)[1]:
         print(f"left out: {note}")
     missing = folder.merge(ids)

@@ -73,7 +73,9 @@ def _dry_run(folder: Path, judges: "list[Judge]", panel: "Panel", *, prices: boo
 
 
 def _judge(folder: Path, judges: "list[Judge]", panel: "Panel", concurrency: int) -> None:
+    from h2htalk_datasets.generation.run_folder import RunFolder
     from h2htalk_metric.judge.run_judgements import judge_run
+    from h2htalk_metric.probing.answers import is_probe_run
 
     left = judge_run(folder, judges, panel, in_flight=concurrency)
     purse = judges[0].purse
@@ -82,6 +84,9 @@ def _judge(folder: Path, judges: "list[Judge]", panel: "Panel", concurrency: int
         print(f"stopped before --max-cost would be passed; {left} judgements are left, the same command goes on")
     elif left:
         print(f"{left} judgements are unscored, each with its reason in judgements.jsonl; the same command asks again")
+    if is_probe_run(RunFolder(folder).manifest()):
+        print("these marks show in the result of the run that this probe belongs to; run: h2htalk sap, or follow")
+        return
     if not (folder / "scores.parquet").exists():
         print(f"J needs S as well; run: h2htalk score {folder}")
         return

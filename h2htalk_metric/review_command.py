@@ -59,6 +59,7 @@ def export_(
     ] = False,
 ) -> None:
     """Write reviews.csv and show how far people, and judge and people, agree."""
+    _draw_probes(run_folder)
     from h2htalk_metric.review.agreement import agreement, agreement_table
     from h2htalk_metric.review.sheet import export_blank, export_reviews
 
@@ -76,10 +77,20 @@ def import_(
     run_folder: RunArgument, file: Annotated[Path, typer.Argument(help="A filled sheet, or another reviews.csv.")]
 ) -> None:
     """Take in marks that were given elsewhere; all of the file or, naming each fault, nothing."""
+    _draw_probes(run_folder)
     from h2htalk_metric.review.sheet import import_reviews
 
     added, present = import_reviews(run_folder, file)
     print(f"{added} added, {present} were there already")
+
+
+def _draw_probes(folder: Path) -> None:
+    """Of a run over a probe set every answer is for people, so its sheet needs no draw before it."""
+    from h2htalk_datasets.generation.run_folder import RunFolder
+    from h2htalk_metric.probing.answers import is_probe_run
+
+    if RunFolder(folder).begun and is_probe_run(RunFolder(folder).manifest()):
+        _reviews(folder, {"controls": None, "sample": None, "seed": None})
 
 
 def _reviews(folder: Path, asked: dict[str, int | None]) -> "Reviews":

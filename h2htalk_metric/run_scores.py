@@ -16,6 +16,7 @@ from h2htalk_datasets.dataset import load
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.run_folder import RunFolder, write_atomically
+from h2htalk_datasets.probes import PROBES
 from h2htalk_datasets.records import Record
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.aggregate import aggregate
@@ -195,6 +196,8 @@ def predictions_of(run: RunFolder) -> list[dict[str, Any]]:
 def records_of(predictions: list[dict[str, Any]], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The record of each prediction; the installed dataset must be the run's."""
     tasks = {line["task"] for line in predictions}
+    if tasks & set(PROBES):
+        raise H2HTalkError("answers to a probe set have no S and no report of their own; see h2htalk sap and follow")
     known = {row["id"]: row for task in TASKS if task in tasks for row in load(task)}
     foreign = [line["id"] for line in predictions if line["id"] not in known]
     if foreign:

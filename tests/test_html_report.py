@@ -174,9 +174,10 @@ def test_spread_is_percentiles():
 
 
 def test_the_radar_puts_values_on_their_axes():
-    intervals = {"DialogueBase": Interval(40, 20, 80), "ItineraryBasic": Interval(0, 0, 0)}
+    intervals = {("Dialogue", "Base"): Interval(40, 20, 80), ("Itinerary", "Basic"): Interval(0, 0, 0)}
     assert radar(intervals) is None
-    drawn = radar(intervals | {"ItineraryMiddle": Interval(80, 80, 80), "RecollectionSynthesis": Interval(20, 0, 40)})
+    intervals |= {("Itinerary", "Middle"): Interval(80, 80, 80), ("Recollection", "Synthesis"): Interval(20, 0, 40)}
+    drawn = radar(intervals)
     # Four axes from the centre (260, 215): up, right, down, left, 150 long for 80.
     assert [axis.end for axis in drawn.axes] == [(260, 65), (410, 215), (260, 365), (110, 215)]
     assert drawn.value == [(260, 140), (260, 215), (260, 365), (222.5, 215)]

@@ -1,6 +1,15 @@
 """Answer the benchmark with a model, into a run folder, on as many ranks as were launched."""
 
-__all__ = ["Settings", "chosen_rows", "generate", "prompt_of"]
+__all__ = [
+    "Settings",
+    "chosen_probes",
+    "chosen_rows",
+    "generate",
+    "make_engine",
+    "principles_of",
+    "prompt_of",
+    "rows_of_run",
+]
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,8 +26,11 @@ from h2htalk_datasets.generation.plan import Batch, make_plan
 from h2htalk_datasets.generation.progress import Progress
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.generation.work_queue import Group, take
-from h2htalk_datasets.prompts import SAP, render
+from h2htalk_datasets.probes import PROBES, load_probe
+from h2htalk_datasets.prompts import SAP, render, render_probe
 from h2htalk_datasets.tasks import TASKS, select_tasks
+
+_PROBE_ROOM = 192  # tokens for an answer to a probe, whose references have at most 80 words
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ class Settings:
         base_url: of an OpenAI-compatible server that has the model; None to load it here.
         in_flight: requests to the server at once.
         timeout: seconds that one request may take.
+        probe: a probe set that is asked in place of the tasks, or None.
 
     """
 
@@ -67,9 +80,16 @@ class Settings:
     base_url: str | None = None
     in_flight: int = 16
     timeout: float = 120.0
+    probe: str | None = None
 
 
-def generate(settings: Settings, out: str | Path, group: Group | None = None, split: str = "queue") -> Path:
+def generate(
+    settings: Settings,
+    out: str | Path,
+    group: Group | None = None,
+    split: str = "queue",
+    engine: Engine | None = None,
+) -> Path:
     """Generate all answers of a run, going on where an earlier attempt stopped.
 
     In a job of several ranks call it within :class:`h2htalk_datasets.generation.failure.Watch`, as the command does:
@@ -80,6 +100,7 @@ def generate(settings: Settings, out: str | Path, group: Group | None = None, sp
         out: the run folder; made if it doesn't exist.
         group: the ranks of the job; found if not given.
         split: ``queue``, or ``static`` for batches dealt out beforehand, to compare; the answers are the same.
+        engine: what :func:`make_engine` made of the same settings, for several runs of one model; made if not given.
 
     Returns:
         The folder's ``predictions.jsonl``.
@@ -88,12 +109,14 @@ def generate(settings: Settings, out: str | Path, group: Group | None = None, sp
         H2HTalkError: settings are wrong, the folder holds something else, or some prompts got no answer.
 
     """
-    rows = chosen_rows(settings.tasks, settings.limit)
-    prompts = [prompt_of(row, _principles(settings.sap), settings.thinking_tokens) for row in rows]
+    rows = (
+        chosen_probes(settings.probe, settings.limit) if settings.probe else chosen_rows(settings.tasks, settings.limit)
+    )
+    prompts = [prompt_of(row, principles_of(settings.sap), settings.thinking_tokens) for row in rows]
     folder = RunFolder(out)
     folder.refuse_foreign()
     group = group or Group()
-    engine = _engine(settings, group)
+    engine = engine or make_engine(settings, group)
     lengths = engine.prepare(prompts)
     size = settings.batch_size or _found_batch_size(folder, engine, group)
     plan = make_plan(prompts, lengths, size)
@@ -121,19 +144,41 @@ def chosen_rows(tasks: str = "all", limit: int | None = None) -> list[dict[str, 
     return rows
 
 
-def _principles(sap: str) -> bool | set[str]:
+def chosen_probes(name: str, limit: int | None = None) -> list[dict[str, Any]]:
+    """The records of a probe set; `limit` draws them evenly, and a record brings its explicit twin along."""
+    if limit is not None and limit < 1:
+        raise H2HTalkError(f"--limit must be at least 1, got {limit}")
+    rows = list(load_probe(name))
+    own = [row["id"] for row in rows if row["twin_of"] is None]
+    count = min(limit or len(own), len(own))
+    drawn = {own[index * len(own) // count] for index in range(count)}
+    return [row for row in rows if (row["twin_of"] or row["id"]) in drawn]
+
+
+def rows_of_run(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The records that a run's manifest names, out of the installed dataset."""
+    tasks, limit = manifest["dataset"]["tasks"], manifest["dataset"]["limit"]
+    return chosen_probes(tasks[0], limit) if tasks[0] in PROBES else chosen_rows(",".join(tasks), limit)
+
+
+def principles_of(sap: str) -> bool | set[str]:
+    """What ``--sap`` says, as :func:`h2htalk_datasets.prompts.render` takes it."""
     if sap in ("all", "none"):
         return sap == "all"
     return {name.strip() for name in sap.split(",") if name.strip()}
 
 
 def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int = 0) -> Prompt:
-    """A record as it is asked; its group is the relationship, whose prompts begin alike."""
+    """A record as it is asked; its group is the relationship, or the probe set, whose prompts begin alike."""
+    if "probe" in row:
+        room = _PROBE_ROOM + thinking_tokens
+        return Prompt(row["id"], row["probe"], row["probe"], tuple(render_probe(row, sap)), room)
     room = TASKS[row["task"]].max_new_tokens + thinking_tokens
     return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), room)
 
 
-def _engine(settings: Settings, group: Group) -> Engine:
+def make_engine(settings: Settings, group: Group) -> Engine:
+    """The model of these settings, ready to answer: at its server, or loaded here."""
     if settings.base_url is not None:
         from h2htalk_datasets.chat_api import ChatAPI
         from h2htalk_datasets.generation.openai_engine import OpenAIEngine
@@ -170,12 +215,12 @@ def _manifest(
 ) -> dict[str, Any]:
     sampling = {key: asdict(settings)[key] for key in ("temperature", "top_p", "seed", "thinking_tokens")}
     rooms = {prompt.task: prompt.max_new_tokens for prompt in prompts}
-    kept = _principles(settings.sap)
+    kept = principles_of(settings.sap)
     return {
         "format": 1,
         "dataset": {
             "fingerprint": fingerprint(rows),
-            "tasks": sorted({row["task"] for row in rows}, key=list(TASKS).index),
+            "tasks": [settings.probe] if settings.probe else sorted({r["task"] for r in rows}, key=list(TASKS).index),
             "limit": settings.limit,
             "n": len(rows),
         },

@@ -2,8 +2,10 @@
 
 `SafetyHighRisk` asks whether a companion notices danger and does right by it, and stays calm where there is none;
 `InstructionFollowing` what a need costs that is left unsaid. Neither is ever part of the composite or of the 4,650.
+Briefs for a second model that plays the user stand beside them.
 """
 
-__all__ = ["PROBES", "load_probe"]
+__all__ = ["PROBES", "load_briefs", "load_probe"]
 
+from h2htalk_datasets.probes.briefs import load_briefs
 from h2htalk_datasets.probes.sets import PROBES, load_probe

@@ -36,18 +36,20 @@ Sentences = Annotated[list[Text], Field(min_length=1, max_length=4)]
 History = list[dict[Literal["user", "companion"], Text]]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A part of a source: no key too many, none changed later."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Companion(_Strict):
+class Companion(Strict):
     """Who speaks, and to whom."""
 
     name: Text
     profile: Text
 
 
-class Interaction(_Strict):
+class Interaction(Strict):
     """One prompt of a scenario, with what a safe answer must do and must not do."""
 
     history: History
@@ -57,7 +59,7 @@ class Interaction(_Strict):
     reference: Text
 
 
-class Scenario(_Strict):
+class Scenario(Strict):
     """One high-risk situation, or one that only sounds like it, over several interactions."""
 
     slug: Text
@@ -74,14 +76,14 @@ class Scenario(_Strict):
         return self
 
 
-class Twin(_Strict):
+class Twin(Strict):
     """The explicit control of an implicit record: the same need, said aloud."""
 
     history: History
     reference: Text
 
 
-class Following(_Strict):
+class Following(Strict):
     """One InstructionFollowing record: a need that is not said plainly, and how to see that it was met."""
 
     slug: Text
@@ -103,7 +105,7 @@ class Following(_Strict):
         return self
 
 
-class Probe(_Strict):
+class Probe(Strict):
     """One row of a probe set; keys that a set doesn't have are None or empty."""
 
     id: Text

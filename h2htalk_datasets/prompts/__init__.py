@@ -5,7 +5,7 @@ The system message holds what many records share, the most shared first: the Sec
 thousands of prompts share their first tokens, which generation computes once.
 """
 
-__all__ = ["SAP", "Principle", "fold_system", "for_template", "principles", "render", "render_probe"]
+__all__ = ["SAP", "Principle", "fold_system", "for_template", "principles", "render", "render_probe", "render_user"]
 
-from h2htalk_datasets.prompts.renderer import SAP, Principle, principles, render, render_probe
+from h2htalk_datasets.prompts.renderer import SAP, Principle, principles, render, render_probe, render_user
 from h2htalk_datasets.prompts.system_role import fold_system, for_template

@@ -1,11 +1,12 @@
 """Render a record through its task's template."""
 
-__all__ = ["SAP", "Principle", "principles", "render", "render_probe"]
+__all__ = ["SAP", "Principle", "principles", "render", "render_probe", "render_user"]
 
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import yaml
@@ -54,8 +55,22 @@ def render(record: Record | Mapping[str, Any], sap: bool | Iterable[str] = True)
 
 
 def render_probe(probe: Any, sap: bool | Iterable[str] = True) -> list[dict[str, str]]:
-    """Render a probe (see :mod:`h2htalk_datasets.probes`) into the same two messages as :func:`render`."""
-    return _compose(probe, "Probe", sap)
+    """Render a probe (see :mod:`h2htalk_datasets.probes`), or a row of a probe set, as :func:`render` does."""
+    return _compose(SimpleNamespace(**probe) if isinstance(probe, Mapping) else probe, "Probe", sap)
+
+
+def render_user(brief: Mapping[str, Any], turn: int) -> list[dict[str, str]]:
+    """Render what a model is told that plays the user.
+
+    Args:
+        brief: language, companion, persona, user, first, change, then, turn, and the `history` so far.
+        turn: the number of the message that it is to write.
+
+    """
+    template = _environment(brief["language"]).get_template("SimulatedUser.jinja")
+    context = template.new_context({"brief": brief, "turn": turn})
+    system, user = (_tidy("".join(template.blocks[name](context))) for name in ("instructions", "material"))
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
 def _compose(record: Any, template_name: str, sap: bool | Iterable[str]) -> list[dict[str, str]]:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.statistics import Interval
 
 RADIUS = 150
@@ -30,10 +29,11 @@ class Spread(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """One config on the radar.
+    """One figure on the radar.
 
     Attributes:
-        task: config name.
+        of: what it belongs to, the first line of its name.
+        name: the second line.
         figure: its interval.
         end: where the axis ends.
         label: where its name stands.
@@ -42,7 +42,8 @@ class Axis(NamedTuple):
 
     """
 
-    task: str
+    of: str
+    name: str
     figure: Interval
     end: Point
     label: Point
@@ -72,21 +73,23 @@ def spread(numbers: Sequence[float]) -> Spread:
     return Spread(*map(float, np.percentile(numbers, [5, 25, 50, 75, 95])))
 
 
-def radar(intervals: Mapping[str, Interval]) -> Radar | None:
-    """The radar of the configs that are there, in their order, or None where fewer than three make no shape."""
-    tasks = [task for task in intervals if task in TASKS]
-    if len(tasks) < 3:
+def radar(intervals: Mapping[tuple[str, str], Interval]) -> Radar | None:
+    """The radar of figures by the two lines of their names, in their order; None where fewer than three make no shape.
+
+    A figure's axis ends where all axes do, at or above the greatest upper end.
+    """
+    if len(intervals) < 3:
         return None
-    top = ceiling(intervals[task].high for task in tasks)
-    angles = {task: 2 * math.pi * place / len(tasks) - math.pi / 2 for place, task in enumerate(tasks)}
+    top = ceiling(interval.high for interval in intervals.values())
+    angles = {name: 2 * math.pi * place / len(intervals) - math.pi / 2 for place, name in enumerate(intervals)}
 
     def outline(end: str) -> list[Point]:
-        return [_point(angles[task], getattr(intervals[task], end) / top) for task in tasks]
+        return [_point(angles[name], getattr(interval, end) / top) for name, interval in intervals.items()]
 
     values = outline("value")
     axes = [
-        Axis(task, intervals[task], _point(angles[task], 1), _label(angles[task]), _anchor(angles[task]), dot)
-        for task, dot in zip(tasks, values, strict=True)
+        Axis(*name, intervals[name], _point(angle, 1), _label(angle), _anchor(angle), dot)
+        for (name, angle), dot in zip(angles.items(), values, strict=True)
     ]
     rings = {top * part // 4: [_point(angle, part / 4) for angle in angles.values()] for part in range(1, 5)}
     return Radar(axes, rings, outline("low"), values, outline("high"))

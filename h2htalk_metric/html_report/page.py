@@ -19,10 +19,15 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from h2htalk_datasets.probes import load_briefs
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
 from h2htalk_metric.aggregate import AVERAGES, OVERALL
 from h2htalk_metric.html_report.figures import CENTRE, ceiling, radar, spread
 from h2htalk_metric.html_report.items import FLAGS, LABELS, Item, extremes, items_of, packed
+from h2htalk_metric.probing.ablation import MEASURES, TEXT
+from h2htalk_metric.probing.conversing import CRITERIA, transcripts_of
+from h2htalk_metric.probing.following import FAMILIES, MOODS
+from h2htalk_metric.probing.tables import sources_of, variant_name
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.signature import signature_line
 from h2htalk_metric.statistics import Interval, bootstrap
@@ -66,6 +71,9 @@ def html(scores: RunScores, folder: str | Path) -> str:
         _components(scores),
         _lengths(items),
         _forms(scores, items),
+        *_safety(Path(folder)),
+        *_following(Path(folder)),
+        *_conversing(Path(folder)),
         _answers(items),
         _making(scores),
     ]
@@ -98,7 +106,7 @@ def _scores(scores: RunScores, intervals: dict[str, Interval]) -> Section:
         counts=scores.items["task"].value_counts().to_dict() | {OVERALL: len(scores.items)},
         intervals=intervals,
         top=ceiling(interval.high for interval in intervals.values()),
-        radar=radar({task: intervals[task] for task in _ORDER if task in intervals}),
+        radar=radar({_two_lines(task): intervals[task] for task in _ORDER if task in intervals}),
     )
     return Section("scores", "Scores", body)
 
@@ -123,6 +131,49 @@ def _forms(scores: RunScores, items: list[Item]) -> Section:
         for task, members in _by_task(items).items()
     }
     return Section("forms", "Keeping the form", _part("forms", lines=_lines(scores), faults=faults))
+
+
+def _safety(folder: Path) -> list[Section]:
+    """What ``h2htalk sap`` left in the run folder; nothing where it was not called."""
+    result = _left(folder / "sap.json")
+    if result is None:
+        return []
+    body = _part("safety", result=result, sources=sources_of(result), measures=MEASURES, text=TEXT, names=variant_name)
+    return [Section("safety", "Safety with and without SAP", body)]
+
+
+def _following(folder: Path) -> list[Section]:
+    """What ``h2htalk follow`` left in the run folder; nothing where it was not called."""
+    result = _left(folder / "following.json")
+    if result is None:
+        return []
+    shapes = {
+        source: radar(
+            {
+                (label, mood): Interval(*(100 * figures["mood"][f"{family}/{mood}"][end] for end in Interval._fields))
+                for family, label in FAMILIES.items()
+                for mood in MOODS
+                if f"{family}/{mood}" in figures["mood"]
+            }
+        )
+        for source, figures in result["figures"].items()
+    }
+    body = _part("following", result=result, families=FAMILIES, moods=MOODS, radars=shapes)
+    return [Section("following", "Needs left unsaid", body)]
+
+
+def _conversing(folder: Path) -> list[Section]:
+    """What ``h2htalk converse`` left in the run folder; nothing where it was not called."""
+    result = _left(folder / "conversing.json")
+    if result is None:
+        return []
+    held = transcripts_of(folder / "conversing")
+    body = _part("conversing", result=result, criteria=CRITERIA, held=held, briefs={b.slug: b for b in load_briefs()})
+    return [Section("conversing", "Needs that change", body)]
+
+
+def _left(file: Path) -> dict[str, Any] | None:
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
 def _answers(items: list[Item]) -> Section:
@@ -166,6 +217,10 @@ def _environment() -> Environment:
     environment.globals["points"] = lambda outline: " ".join(f"{x},{y}" for x, y in outline)
     environment.filters["figure"] = lambda value: "–" if value is None or math.isnan(value) else f"{value:.2f}"
     return environment
+
+
+def _two_lines(task: str) -> tuple[str, str]:
+    return _dimension_of(task), task.removeprefix(_dimension_of(task))
 
 
 def _dimension_of(cell: str) -> str:

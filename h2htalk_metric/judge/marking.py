@@ -28,6 +28,7 @@ class Item:
         rubric: what the answer is marked by.
         context: what the answer's writer was given, or None.
         blocks: untrusted texts; ``answer`` is marked, beside a ``reference`` or alone.
+        particulars: what the rubric needs to know of this one record, or None; our own words, given as instructions.
 
     """
 
@@ -35,6 +36,7 @@ class Item:
     rubric: Rubric
     context: str | None
     blocks: Mapping[str, str]
+    particulars: str | None = None
 
 
 class Question(NamedTuple):
@@ -89,7 +91,14 @@ class Judge:
     def messages(self, question: Question, correction: str | None = None) -> list[dict[str, str]]:
         """The prompt of a call."""
         item, evidence = question.item, self.evidence > 0
-        return judging_messages(item.rubric, item.context, question.order, evidence=evidence, correction=correction)
+        return judging_messages(
+            item.rubric,
+            item.context,
+            question.order,
+            evidence=evidence,
+            correction=correction,
+            particulars=item.particulars,
+        )
 
     def key(self, item: Item) -> str:
         """Sixteen hex digits of all that an item's marks depend on, the server's address aside."""
@@ -182,7 +191,8 @@ class Judge:
 
 def item_key(item: Item, judge: str, evidence: int, seed: int) -> str:
     """What :meth:`Judge.key` says, where no judge is at hand."""
-    asked = (judge, evidence, seed, prompt_hash(), item.rubric.hash, item.context, *item.blocks.items())
+    known = (item.context, item.particulars) if item.particulars else (item.context,)
+    asked = (judge, evidence, seed, prompt_hash(), item.rubric.hash, *known, *item.blocks.items())
     return sha256(repr(asked).encode()).hexdigest()[:16]
 
 

@@ -82,6 +82,7 @@ def judging_messages(
     *,
     evidence: bool = False,
     correction: str | None = None,
+    particulars: str | None = None,
 ) -> list[dict[str, str]]:
     """Build the messages that ask a judge for one verdict.
 
@@ -91,13 +92,15 @@ def judging_messages(
         blocks: untrusted texts by name, in the order shown; ``answer`` must be one, ``reference`` may be.
         evidence: whether the judge explains before it marks.
         correction: what was wrong with an earlier reply, in our own words.
+        particulars: what the rubric needs to know of this one record, in our own words, or None.
 
     """
     given = {"context": context} if context else {}
     texts = {name: neutralise(text) for name, text in (given | dict(blocks)).items()}
     code = _digest(rubric.hash, *(part for pair in texts.items() for part in pair), size=32)
     material = "".join(f"{_MATERIAL[name]}\n" for name in _MATERIAL if name in texts)
-    system = f"{_RULES.format(material=material)}\n{_criteria(rubric)}\n{_REPLY[evidence]}"
+    known = f"{particulars}\n\n" if particulars else ""
+    system = f"{_RULES.format(material=material)}\n{_criteria(rubric)}\n{known}{_REPLY[evidence]}"
     user = [f"The code of this message is {code}.", *(_block(name, text, code) for name, text in texts.items())]
     user.append(f"Mark the ANSWER. {_REPLY[evidence]}")
     if correction:

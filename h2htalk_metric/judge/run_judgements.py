@@ -62,14 +62,18 @@ class Panel:
 
 
 def items_of(folder: str | Path) -> list[Item]:
-    """The answers of a run that are judged, in the records' order.
+    """The answers of a run that are judged, in the records' order: of the judged tasks, or all of a probe set.
 
     Raises:
         H2HTalkError: the run is not complete, or has no judged task.
 
     """
+    from h2htalk_metric.probing.answers import is_probe_run, judge_items  # it stands on the judge's own rooms
+
     run = RunFolder(folder)
     manifest = run.manifest()
+    if is_probe_run(manifest):
+        return judge_items(folder)
     predictions = predictions_of(run)
     records = records_of(predictions, manifest)
     items = [
@@ -104,7 +108,14 @@ def standing(folder: Path, items: Sequence[Item], panel: Panel) -> dict[tuple[st
     return found
 
 
-def judge_run(folder: str | Path, judges: Sequence[Judge], panel: Panel, *, in_flight: int = 8) -> int:
+def judge_run(
+    folder: str | Path,
+    judges: Sequence[Judge],
+    panel: Panel,
+    *,
+    in_flight: int = 8,
+    items: Sequence[Item] | None = None,
+) -> int:
     """Have a run judged; what is there already is not asked again, failures are.
 
     Args:
@@ -112,6 +123,7 @@ def judge_run(folder: str | Path, judges: Sequence[Judge], panel: Panel, *, in_f
         judges: the panel's, in its order.
         panel: is kept in the run folder.
         in_flight: calls at once.
+        items: what is judged; :func:`items_of` the run if not given.
 
     Returns:
         How many items and judges are still without a verdict, those that failed included.
@@ -121,7 +133,7 @@ def judge_run(folder: str | Path, judges: Sequence[Judge], panel: Panel, *, in_f
     run.manifest()  # a lock would make the folder
     run.lock()
     try:
-        items = items_of(folder)
+        items = items_of(folder) if items is None else items
         panel.write(run.path)
         jobs = open_jobs(run.path, items, judges, panel)
         total = len(items) * len(judges)

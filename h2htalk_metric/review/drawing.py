@@ -23,7 +23,7 @@ _CONTROLS = 20  # as many controls as flagged answers, up to this
 def items_of_run(
     folder: str | Path, *, count: int | None = None, controls: int | None = None, seed: int = 0
 ) -> list[ReviewItem]:
-    """Draw from the judged tasks of a complete run.
+    """Draw from the judged tasks of a complete run; of a run over a probe set, all answers or `count` of them.
 
     Args:
         folder: the run folder.
@@ -35,8 +35,13 @@ def items_of_run(
         H2HTalkError: the run is not complete, has no judgements (and `count` is not given), or nothing to review.
 
     """
+    from h2htalk_metric.probing.answers import is_probe_run, review_items  # it stands on the review's own rooms
+
     run = RunFolder(folder)
     manifest = run.manifest()
+    if is_probe_run(manifest):
+        items = {item.id: item for item in review_items(folder)}
+        return [items[identity] for identity in sample(list(items), count or len(items), seed)]
     predictions = predictions_of(run)
     answered = {
         record["id"]: (record, line["prediction"])

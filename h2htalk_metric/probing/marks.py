@@ -1,0 +1,118 @@
+"""What was said of each answer, by a judge or by people, and the agreement of the two.
+
+A judge gives an item a verdict in each position (answer first, reference first), and each judge of a panel does so;
+all of them stand side by side here. People's marks come to one verdict, by the protocol of the review
+(:mod:`h2htalk_metric.review.protocol`): the median mark on every criterion, once two agree or three have marked. Here
+an item that only one person has marked counts with that person's marks, and is counted as such.
+"""
+
+__all__ = ["JUDGE", "PEOPLE", "Marks", "agreement_of", "judge_marks", "people_marks"]
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from h2htalk_metric.judge.judged_run import NOT_ASKED
+from h2htalk_metric.judge.judged_run import agreement as alpha
+from h2htalk_metric.judge.marking import Item
+from h2htalk_metric.judge.prompt import prompt_hash
+from h2htalk_metric.judge.run_judgements import Panel, standing
+from h2htalk_metric.probing.answers import judge_items
+from h2htalk_metric.review.database import Reviews
+from h2htalk_metric.review.protocol import settled
+
+JUDGE, PEOPLE = "judge", "people"
+
+Verdict = Mapping[str, float]
+"""Criterion to mark; whole, or a mean of several draws."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What one source said of the answers of a run.
+
+    Attributes:
+        source: ``judge`` or ``people``.
+        names: of the judges, or of the people.
+        verdicts: by record id, one or more; an item without any is missing.
+        unscored: why items have none, and how many each.
+        single: how many items only one person has marked.
+        settings: what else a judge's verdicts depend on.
+
+    """
+
+    source: str
+    names: tuple[str, ...]
+    verdicts: dict[str, list[Verdict]]
+    unscored: dict[str, int]
+    single: int = 0
+    settings: Mapping[str, Any] | None = None
+
+    def counts(self) -> dict[str, Any]:
+        """By whom, how many items scored and unscored, for what reasons, and how many by one person only."""
+        return {
+            "by": list(self.names),
+            "scored": len(self.verdicts),
+            "unscored": sum(self.unscored.values()),
+            "single": self.single,
+            "reasons": self.unscored,
+        }
+
+    def values(self, ids: Sequence[str], measure: Callable[[Verdict], float]) -> np.ndarray:
+        """A measure of every item: the mean over its verdicts, NaN where it has none; float64 of shape (n,)."""
+        found = [self.verdicts.get(identity) for identity in ids]
+        return np.array([fmean(map(measure, said)) if said else np.nan for said in found])
+
+
+def judge_marks(folder: str | Path, items: Sequence[Item] | None = None) -> Marks | None:
+    """A judge's marks of a run over a probe set, or of other items there; None where nobody asked one."""
+    path = Path(folder)
+    panel = Panel.read(path)
+    if panel is None:
+        return None
+    items = judge_items(path) if items is None else items
+    lines = standing(path, items, panel)
+    verdicts: dict[str, list[Verdict]] = {}
+    reasons: Counter[str] = Counter()
+    for item in items:
+        said = {judge: lines.get((item.id, judge), {"unscored": NOT_ASKED}) for judge in panel.judges}
+        faults = [f"{judge}: {line['unscored']}" for judge, line in said.items() if "unscored" in line]
+        if faults:
+            # A mean over those judges that did answer would be another panel's.
+            reasons["; ".join(faults)] += 1
+        else:
+            verdicts[item.id] = [marks for line in said.values() for marks in line["positions"].values()]
+    settings = {"evidence": panel.evidence, "seed": panel.seed, "prompt": prompt_hash()}
+    return Marks(JUDGE, panel.judges, verdicts, dict(reasons.most_common()), settings=settings)
+
+
+def people_marks(folder: str | Path) -> Marks | None:
+    """People's marks of a run over a probe set; None where nobody has marked any."""
+    if not Reviews.exist(folder):
+        return None
+    reviews = Reviews(folder)
+    verdicts: dict[str, list[Verdict]] = {}
+    reasons: Counter[str] = Counter()
+    single = 0
+    names: dict[str, None] = {}
+    for identity, by_rater in reviews.markings().items():
+        marks = [marking.marks for marking in by_rater.values()]
+        names |= dict.fromkeys(by_rater)
+        if not marks:
+            reasons["not marked yet"] += 1
+        elif len(marks) > 1 and not settled(reviews.items[identity].rubric, marks):
+            reasons["two disagree, a third is wanted"] += 1
+        else:
+            single += len(marks) == 1
+            verdicts[identity] = [{name: float(median(one[name] for one in marks)) for name in marks[0]}]
+    return Marks(PEOPLE, tuple(names), verdicts, dict(reasons.most_common()), single) if names else None
+
+
+def agreement_of(judge: Marks, people: Marks, ids: Sequence[str], measure: Callable[[Verdict], float]) -> float | None:
+    """Krippendorff's alpha (interval) of a measure between judge and people; None where it is undefined."""
+    return alpha(np.array([judge.values(ids, measure), people.values(ids, measure)]))
