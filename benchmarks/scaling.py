@@ -14,7 +14,7 @@ from pathlib import Path
 
 from results import write
 
-PROMPTS, BATCH, ROOM, REPEATS = 96, 2, 24, 3
+PROMPTS, BATCH, ROOM, REPEATS = 64, 2, 16, 1
 
 
 def work(out: Path, slow: bool) -> None:
