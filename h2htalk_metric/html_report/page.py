@@ -1,6 +1,6 @@
 """The page `report.html`: a list of sections in one frame, with its style and script inside.
 
-A section is a heading and its markup. To show something new of a run (judged figures, safety), write a macro in
+A section is a heading and its markup. To show something new of a run (safety, say), write a macro in
 ``sections.html.jinja`` and a function here that returns a :class:`Section`, and put it in the list of :func:`html`.
 """
 
@@ -23,6 +23,11 @@ from h2htalk_datasets.tasks import DIMENSIONS, TASKS
 from h2htalk_metric.aggregate import AVERAGES, OVERALL
 from h2htalk_metric.html_report.figures import CENTRE, ceiling, radar, spread
 from h2htalk_metric.html_report.items import FLAGS, LABELS, Item, extremes, items_of, packed
+from h2htalk_metric.html_report.judgements import JUDGED_FIGURES, JUDGED_FLAGS, add_judgements
+from h2htalk_metric.judge.judged_run import JudgedRun
+from h2htalk_metric.report import judged_notes
+from h2htalk_metric.review import Reviews
+from h2htalk_metric.review.agreement import agreement, agreement_rows
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.signature import signature_line
 from h2htalk_metric.statistics import Interval, bootstrap
@@ -48,26 +53,30 @@ class Section(NamedTuple):
     body: Markup
 
 
-def html(scores: RunScores, folder: str | Path) -> str:
+def html(scores: RunScores, folder: str | Path, judged: JudgedRun | None = None) -> str:
     """The report of a scored run as one HTML page, which asks nothing of any network.
 
     Args:
         scores: of the run.
-        folder: the run folder, for prompts and answers.
+        folder: the run folder, for prompts, answers and reviews.
+        judged: the same run with its judgements, if it has any.
 
     Raises:
         H2HTalkError: the folder lacks the answers, or they are of other records than scores or installed dataset.
 
     """
     items = items_of(scores, Path(folder))
+    if judged:
+        add_judgements(items, judged)
     intervals = bootstrap({task: 100 * values for task, values in scores.composites().items()})
     sections = [
         _scores(scores, intervals),
+        *([_judged(judged, folder)] if judged else []),
         _components(scores),
         _lengths(items),
         _forms(scores, items),
-        _answers(items),
-        _making(scores),
+        _answers(items, judged),
+        _making(scores, judged),
     ]
     script = Markup((_FOLDER / "page.js").read_text("utf-8"))
     return (
@@ -103,6 +112,19 @@ def _scores(scores: RunScores, intervals: dict[str, Interval]) -> Section:
     return Section("scores", "Scores", body)
 
 
+def _judged(judged: JudgedRun, folder: str | Path) -> Section:
+    values = judged.values()
+    body = _part(
+        "judged",
+        lines=judged.by_task().to_dict("index"),
+        intervals=bootstrap(values) if values else {},
+        panel=judged.panel,
+        notes=judged_notes(judged),
+        reviewed=agreement_rows(agreement(folder)) if Reviews.exist(folder) else [],
+    )
+    return Section("judged", "Judged", body)
+
+
 def _components(scores: RunScores) -> Section:
     lines = _lines(scores)
     return Section("components", "Components", _part("components", labels=LABELS, lines=lines, bare=scores.synthesis()))
@@ -125,16 +147,18 @@ def _forms(scores: RunScores, items: list[Item]) -> Section:
     return Section("forms", "Keeping the form", _part("forms", lines=_lines(scores), faults=faults))
 
 
-def _answers(items: list[Item]) -> Section:
+def _answers(items: list[Item], judged: JudgedRun | None) -> Section:
     groups = {task: extremes(members) for task, members in _by_task(items).items()}
-    body = _part("answers", groups=groups, n=len(items), labels=list(LABELS.values()), flags=FLAGS)
+    labels = {"all": list(LABELS.values()), "judged": list(JUDGED_FIGURES) if judged else []}
+    flags = FLAGS + JUDGED_FLAGS if judged else FLAGS
+    body = _part("answers", groups=groups, n=len(items), labels=labels, flags=flags)
     return Section("answers", "Answers", body)
 
 
-def _making(scores: RunScores) -> Section:
+def _making(scores: RunScores, judged: JudgedRun | None) -> Section:
     manifest = json.dumps(scores.manifest, indent=1, ensure_ascii=False)
-    signature = signature_line(scores.signature)
-    return Section("making", "How it was made", _part("making", manifest=manifest, signature=signature))
+    signatures = [signature_line(result.signature) for result in (scores, judged) if result]
+    return Section("making", "How it was made", _part("making", manifest=manifest, signatures=signatures))
 
 
 def _lines(scores: RunScores) -> dict[str, dict[str, float]]:
