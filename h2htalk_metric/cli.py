@@ -180,5 +180,5 @@ def show(folder: Path, scores: "RunScores") -> None:
     file = folder / "report.md"
     page = file.with_suffix(".html")
     write_atomically(file, reports.markdown(scores, judged, reviewed))
-    write_atomically(page, html(scores, folder))
+    write_atomically(page, html(scores, folder, judged))
     print(f"report: {file} and {page}")

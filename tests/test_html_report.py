@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from judging import CRITERIA
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
@@ -21,6 +22,12 @@ from h2htalk_metric.composite import COMPONENTS
 from h2htalk_metric.html_report import html
 from h2htalk_metric.html_report.figures import ceiling, radar, spread
 from h2htalk_metric.html_report.items import extremes, packed
+from h2htalk_metric.judge.judged_run import JudgedRun
+from h2htalk_metric.judge.marking import item_key
+from h2htalk_metric.judge.run_judgements import Panel, append_judgement
+from h2htalk_metric.judge.run_judgements import items_of as judged_items
+from h2htalk_metric.review import Reviews
+from h2htalk_metric.review.drawing import items_of_run
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.statistics import Interval
 
@@ -185,6 +192,113 @@ def test_the_radar_puts_values_on_their_axes():
     assert list(drawn.rings) == [20, 40, 60, 80]
 
 
+# A judged run: two judges, of which one failed once, and one item that people marked
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """Three ItineraryBasic, two ItineraryMiddle, one that is not judged; S = 0.5, so J = 1.5 + 0.4 J_judge.
+
+    The marks of judge a, then of judge EVIL (None where it failed): 5 4, 5 5, 2 None | 0 2, 5 5.
+    """
+    folder = tmp_path_factory.mktemp("judged") / "run"
+    rows = [row for task, n in (("ItineraryBasic", 3), ("ItineraryMiddle", 2)) for row in chosen_rows(task, n)]
+    rows += chosen_rows("ItineraryResponse", 1)
+    scores = run_of(folder, rows, [f"Answer {place}." for place in range(6)])
+    scores.items["composite"] = 0.5
+    scores.items.to_parquet(folder / "scores.parquet")
+    (folder / "score.json").write_text(json.dumps({"signature": scores.signature}))
+    Panel(("a", EVIL)).write(folder)
+    items = judged_items(folder)
+    for judge, marks in (("a", [5, 5, 2, 0, 5]), (EVIL, [4, 5, None, 2, 5])):
+        for item, mark in zip(items, marks, strict=True):
+            line = {"id": item.id, "judge": judge, "key": item_key(item, judge, 0, 0), "rubric": item.rubric.name}
+            line |= {"unscored": f"no reply\n{EVIL}"} if mark is None else verdict_line(mark)
+            append_judgement(folder, line)
+    reviews = Reviews.create(folder, items_of_run(folder), {"seed": 0})
+    for rater in ("Ana", "Ben"):
+        reviews.save(items[3].id, rater, dict.fromkeys(CRITERIA, 4))
+    file = folder / "report.html"
+    file.write_text(html(scores, folder, JudgedRun.read(folder, scores)), "utf-8")
+    return file, [row["id"] for row in rows]
+
+
+def verdict_line(mark):
+    """What a judgement says, the same mark for every criterion, a gap of 0.5 for a 4 or 5 and none else."""
+    why = {"answer_first": [f"It deserves a {mark}.\nb, answer first: {EVIL}"], "reference_first": ["So."]}
+    gap = 0.5 if mark > 3 else 0.0
+    return {"score": float(mark), "verdict": dict.fromkeys(CRITERIA, float(mark)), "position_gap": gap, "why": why}
+
+
+def cells_of(page, section):
+    """The texts of a section's rows of configs, cell by cell, figures aside."""
+    body = re.search(rf'<section id="{section}".*?</section>', page, re.DOTALL)[0]
+    rows = re.findall(
+        r'<tr class="Itinerary">(.*?)</tr>', re.sub(r"<svg.*?</svg>", "", body, flags=re.DOTALL), re.DOTALL
+    )
+    return [["".join(re.split(r"<[^>]*>", cell)).strip() for cell in re.split(r"</t[hd]>", row)[:-1]] for row in rows]
+
+
+def test_a_judged_run_by_hand(judged):
+    page = judged[0].read_text("utf-8")
+    # J: 3.3 and 3.5, the third unscored | 1.9 by the judge, 3.1 by people's 4, and 3.5
+    basic, middle, basic_counts, middle_counts = cells_of(page, "judged")
+    assert basic == ["ItineraryBasic", "2.50", "4.75", "3.40", "3.30 to 3.50", "", "68.00"]
+    assert middle == ["ItineraryMiddle", "2.50", "3.00", "3.30", "3.10 to 3.50", "", "66.00"]
+    assert basic_counts == ["ItineraryBasic", "3", "1", "1", "0", "0.50", "0.50"]
+    assert middle_counts == ["ItineraryMiddle", "2", "0", "1", "1", "0.25", "1.00"]
+    assert "J = 0.6 S5 + 0.4 J_judge" in page
+    assert "Agreement of the panel (Krippendorff&#39;s alpha, interval): scores 0." in page
+    assert "unscored, 1: &lt;/script&gt;" in page
+    assert '<td>flagged</td><td class="number">2</td><td class="number">1</td>' in page
+    assert f"judge:a,{EVIL}".replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in page
+    assert [tag for tag, _ in Elements(page).found].count("script") == 2
+
+
+def test_judged_items_say_who_gave_what_and_why(judged):
+    file, ids = judged
+    data = data_of(file.read_text("utf-8"))
+    items = {row[0]: dict(zip(data["columns"], row, strict=True)) for row in data["rows"]}
+    first, _, third, fourth, _, last = (items[identity] for identity in ids)
+    assert [first[name] for name in ("J", "J_judge", "people")] == ["3.30", "4.50", "–"]
+    assert [third[name] for name in ("J", "J_judge", "people")] == ["–", "–", "–"]
+    assert [fourth[name] for name in ("J", "J_judge", "people")] == ["3.10", "1.00", "4.00"]
+    judged_flags = {"flagged", "unscored", "reviewed"}
+    assert [[flag for flag in item["flags"] if flag in judged_flags] for item in (first, third, fourth, last)] == [
+        ["flagged"],
+        ["unscored"],
+        ["flagged", "reviewed"],
+        [],
+    ]
+    fives = "well paced 5 · true to persona 5 · grounded 5 · vivid 5 · keeps form 5"
+    assert first["marks"] == f"a: {fives}\n{EVIL}: {fives.replace('5', '4')}"
+    assert third["marks"].splitlines()[1] == f"unscored: {EVIL}: no reply {EVIL}"
+    assert first["why"].splitlines()[:2] == [
+        f"a, answer first: It deserves a 5. b, answer first: {EVIL}",  # a line break makes no second judge
+        "a, reference first: So.",
+    ]
+    assert (last["J"], last["marks"], last["why"]) == ("", "", "")
+
+
+def test_without_judgements_nothing_is_said_of_judges(full):
+    page = full[0].read_text("utf-8")
+    assert 'id="judged"' not in page
+    assert "J_judge" not in page
+    assert "<option>flagged" not in page
+    assert not {"J", "marks", "why"} & set(data_of(page)["columns"])
+
+
+def test_a_run_of_which_nothing_is_judged_yet(tmp_path):
+    scores = run_of(tmp_path / "run", chosen_rows("ItineraryBasic", 2), ["Yes.", "No."])
+    Panel(("a",)).write(tmp_path / "run")
+    page = html(scores, tmp_path / "run", JudgedRun.read(tmp_path / "run", scores))
+    assert cells_of(page, "judged") == [
+        ["ItineraryBasic", *["–"] * 4, "", "–"],
+        ["ItineraryBasic", "2", "2", "0", "0", "–", "–"],
+    ]
+    assert "unscored, 2: a: not asked yet" in page
+
+
 @pytest.fixture(scope="module")
 def browser():
     if not CHROMIUM:
@@ -198,12 +312,22 @@ def browser():
 
 @pytest.fixture
 def opened(browser, full):
+    yield from tab_of(browser, full[0])
+
+
+@pytest.fixture
+def opened_judged(browser, judged):
+    yield from tab_of(browser, judged[0])
+
+
+def tab_of(browser, file):
+    """The file opened on a phone, with what the page says to the console and asks for."""
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.noise, page.asked = [], []
     page.on("console", lambda message: page.noise.append(message.text))
     page.on("pageerror", lambda error: page.noise.append(str(error)))
     page.on("request", lambda request: page.asked.append(request.url))
-    page.goto(full[0].as_uri())
+    page.goto(file.as_uri())
     page.wait_for_selector("#filter:not([hidden])")
     yield page
     page.close()
@@ -272,3 +396,24 @@ def test_the_filter_answers_at_once_over_a_full_run(opened):
     )
     print(f"slowest of eleven filterings: {slowest:.0f} ms")
     assert slowest < 400  # a person's patience with typing, on a busy machine; some 40 ms where it is idle
+
+
+def test_the_filter_finds_what_is_flagged_unscored_and_reviewed(opened_judged, judged):
+    page, ids = opened_judged, judged[1]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    found = {}
+    for flag in ("flagged", "unscored", "reviewed"):
+        page.select_option("[name=flag]", flag)
+        found[flag] = page.locator("#found header code").all_inner_texts()
+    assert found == {"flagged": [ids[0], ids[3]], "unscored": [ids[2]], "reviewed": [ids[3]]}
+    said = page.inner_text("#found .judged")
+    assert "J_judge\n1.00\npeople\n4.00" in said
+    assert f"{EVIL}: well paced 2" in said
+    assert f"a, answer first: It deserves a 0. b, answer first: {EVIL}" in said
+    page.select_option("[name=flag]", "")
+    page.select_option("[name=task]", "ItineraryResponse")
+    assert page.locator("#found .card").count() == 1
+    assert page.is_hidden("#found .judged")
+    assert page.locator("nav a").count() == page.locator("main > section").count() == 7
+    assert page.title().startswith("a model")
+    assert (page.noise, len(page.asked)) == ([], 1)

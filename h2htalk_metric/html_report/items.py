@@ -1,6 +1,6 @@
 """The items of a run as the page shows them: prompt, answer, reference, figures, flags."""
 
-__all__ = ["FLAGS", "LABELS", "extremes", "items_of", "packed"]
+__all__ = ["FLAGS", "LABELS", "Item", "extremes", "items_of", "packed"]
 
 import base64
 import gzip
@@ -23,7 +23,7 @@ LABELS = dict(
 """What people call the seven components."""
 
 FLAGS = ("out of form", "cut off", "empty")
-"""What an item may be flagged with; the page's filter offers them."""
+"""What an item of any run may be flagged with; the page's filter offers them."""
 
 Item = dict[str, Any]
 

@@ -18,6 +18,7 @@ function cardOf(item) {
   for (const slot of card.querySelectorAll("[data-slot]")) {
     if (slot.dataset.slot !== "system") slot.textContent = item[slot.dataset.slot];
   }
+  for (const part of card.querySelectorAll(".judged")) part.hidden = !item.marks;
   for (const flag of item.flags) {
     card.querySelector(".flags").append(Object.assign(document.createElement("i"), { textContent: flag }));
   }

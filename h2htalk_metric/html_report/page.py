@@ -1,6 +1,6 @@
 """The page `report.html`: a list of sections in one frame, with its style and script inside.
 
-A section is a heading and its markup. To show something new of a run (judged figures, safety), write a macro in
+A section is a heading and its markup. To show something new of a run (safety, say), write a macro in
 ``sections.html.jinja`` and a function here that returns a :class:`Section`, and put it in the list of :func:`html`.
 """
 
@@ -24,10 +24,15 @@ from h2htalk_datasets.tasks import DIMENSIONS, TASKS
 from h2htalk_metric.aggregate import AVERAGES, OVERALL
 from h2htalk_metric.html_report.figures import CENTRE, ceiling, radar, spread
 from h2htalk_metric.html_report.items import FLAGS, LABELS, Item, extremes, items_of, packed
+from h2htalk_metric.html_report.judgements import JUDGED_FIGURES, JUDGED_FLAGS, add_judgements
+from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.probing.ablation import MEASURES, TEXT
 from h2htalk_metric.probing.conversing import CRITERIA, transcripts_of
 from h2htalk_metric.probing.following import FAMILIES, MOODS
 from h2htalk_metric.probing.tables import sources_of, variant_name
+from h2htalk_metric.report import judged_notes
+from h2htalk_metric.review import Reviews
+from h2htalk_metric.review.agreement import agreement, agreement_rows
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.signature import signature_line
 from h2htalk_metric.statistics import Interval, bootstrap
@@ -53,29 +58,33 @@ class Section(NamedTuple):
     body: Markup
 
 
-def html(scores: RunScores, folder: str | Path) -> str:
+def html(scores: RunScores, folder: str | Path, judged: JudgedRun | None = None) -> str:
     """The report of a scored run as one HTML page, which asks nothing of any network.
 
     Args:
         scores: of the run.
-        folder: the run folder, for prompts and answers.
+        folder: the run folder, for prompts, answers and reviews.
+        judged: the same run with its judgements, if it has any.
 
     Raises:
         H2HTalkError: the folder lacks the answers, or they are of other records than scores or installed dataset.
 
     """
     items = items_of(scores, Path(folder))
+    if judged:
+        add_judgements(items, judged)
     intervals = bootstrap({task: 100 * values for task, values in scores.composites().items()})
     sections = [
         _scores(scores, intervals),
+        *([_judged(judged, folder)] if judged else []),
         _components(scores),
         _lengths(items),
         _forms(scores, items),
         *_safety(Path(folder)),
         *_following(Path(folder)),
         *_conversing(Path(folder)),
-        _answers(items),
-        _making(scores),
+        _answers(items, judged),
+        _making(scores, judged),
     ]
     script = Markup((_FOLDER / "page.js").read_text("utf-8"))
     return (
@@ -109,6 +118,19 @@ def _scores(scores: RunScores, intervals: dict[str, Interval]) -> Section:
         radar=radar({_two_lines(task): intervals[task] for task in _ORDER if task in intervals}),
     )
     return Section("scores", "Scores", body)
+
+
+def _judged(judged: JudgedRun, folder: str | Path) -> Section:
+    values = judged.values()
+    body = _part(
+        "judged",
+        lines=judged.by_task().to_dict("index"),
+        intervals=bootstrap(values) if values else {},
+        panel=judged.panel,
+        notes=judged_notes(judged),
+        reviewed=agreement_rows(agreement(folder)) if Reviews.exist(folder) else [],
+    )
+    return Section("judged", "Judged", body)
 
 
 def _components(scores: RunScores) -> Section:
@@ -176,16 +198,18 @@ def _left(file: Path) -> dict[str, Any] | None:
     return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
-def _answers(items: list[Item]) -> Section:
+def _answers(items: list[Item], judged: JudgedRun | None) -> Section:
     groups = {task: extremes(members) for task, members in _by_task(items).items()}
-    body = _part("answers", groups=groups, n=len(items), labels=list(LABELS.values()), flags=FLAGS)
+    labels = {"all": list(LABELS.values()), "judged": list(JUDGED_FIGURES) if judged else []}
+    flags = FLAGS + JUDGED_FLAGS if judged else FLAGS
+    body = _part("answers", groups=groups, n=len(items), labels=labels, flags=flags)
     return Section("answers", "Answers", body)
 
 
-def _making(scores: RunScores) -> Section:
+def _making(scores: RunScores, judged: JudgedRun | None) -> Section:
     manifest = json.dumps(scores.manifest, indent=1, ensure_ascii=False)
-    signature = signature_line(scores.signature)
-    return Section("making", "How it was made", _part("making", manifest=manifest, signature=signature))
+    signatures = [signature_line(result.signature) for result in (scores, judged) if result]
+    return Section("making", "How it was made", _part("making", manifest=manifest, signatures=signatures))
 
 
 def _lines(scores: RunScores) -> dict[str, dict[str, float]]:

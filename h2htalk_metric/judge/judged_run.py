@@ -29,7 +29,8 @@ class JudgedRun:
             spread (highest less lowest judge), gap (answer first less reference first), unscored (why the panel
             has no mark, or None), human (0..5), j_judge (J with the judge), flagged (j_judge < tau), and j, in which
             a person's score stands in the judge's place. What is not there is NaN.
-        marks: a row per judge and answer that it marked: id, task, judge, score, and verdict, a mark per criterion.
+        marks: a row per judge and answer that it marked: id, task, judge, score, verdict, a mark per criterion, and
+            why, what the judge said, by position; untrusted.
         panel: who judged and how.
         signature: of S, with all that J depends on besides.
 
@@ -62,12 +63,12 @@ class JudgedRun:
         composites = scores.items.set_index("id")["composite"]
         items = pd.DataFrame([_row(item, composites[item.id], lines, panel, human) for item in asked])
         scored = [line for line in lines.values() if "unscored" not in line]
-        columns = {"id": "id", "rubric": "task", "judge": "judge", "score": "score", "verdict": "verdict"}
-        marks = pd.DataFrame(
-            [{new: line[old] for old, new in columns.items()} for line in scored], columns=[*columns.values()]
-        )
+        columns = ["id", "rubric", "judge", "score", "verdict", "why"]
+        marks = pd.DataFrame([{name: line[name] for name in columns} for line in scored], columns=columns)
         rubrics = {item.rubric.name: item.rubric.hash for item in asked}
-        return cls(items, marks, panel, scores.signature | _judged_signature(panel, rubrics))
+        return cls(
+            items, marks.rename(columns={"rubric": "task"}), panel, scores.signature | _judged_signature(panel, rubrics)
+        )
 
     def by_task(self) -> pd.DataFrame:
         """Per judged task: n; means of judge, gap, spread and j (0..5), and of S5 where there is a j; counts.

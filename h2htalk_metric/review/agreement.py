@@ -6,6 +6,7 @@ __all__ = [
     "PeopleAgreement",
     "agreement",
     "agreement_lines",
+    "agreement_rows",
     "agreement_table",
     "human_scores",
 ]
@@ -125,16 +126,18 @@ def agreement(run_folder: str | Path) -> dict[str, Agreement]:
 def agreement_table(found: Mapping[str, Agreement]) -> Table:
     """Agreement for a terminal."""
     table = Table(title="Agreement of reviews", title_justify="left")
-    for head in _HEADS:
+    heads, *rows = agreement_rows(found)
+    for head in heads:
         table.add_column(head, justify="left" if head == "items" else "right")
-    for cells in _rows(found):
+    for cells in rows:
         table.add_row(*cells)
     return table
 
 
 def agreement_lines(found: Mapping[str, Agreement]) -> list[str]:
     """Agreement for report.md."""
-    rows = [_HEADS, ["---", *["---:"] * (len(_HEADS) - 1)], *_rows(found)]
+    heads, *rows = agreement_rows(found)
+    rows = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
     return [
         "",
         "## Reviewed by people",
@@ -147,8 +150,9 @@ def agreement_lines(found: Mapping[str, Agreement]) -> list[str]:
     ]
 
 
-def _rows(found: Mapping[str, Agreement]) -> list[list[str]]:
-    rows = []
+def agreement_rows(found: Mapping[str, Agreement]) -> list[list[str]]:
+    """Agreement as the cells of a table, its heads first."""
+    rows = [_HEADS]
     for group, one in found.items():
         cells = [group, str(one.drawn), str(one.settled), str(one.people.items), _figure(one.people.alpha)]
         judge = one.judge or JudgeAgreement(0, None, None, None)
