@@ -38,6 +38,7 @@ def executed(file: Path) -> nbformat.NotebookNode:
         # Commands of this environment come first; no verdict and no cache of an earlier run is met.
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         own = {"PATH": path, "HF_HOME": place, "TMPDIR": place, "HF_HUB_OFFLINE": "1"}
+        own["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm asks for ipywidgets; no bar is shown anyway
         write_kernel_spec(Path(place) / "kernels" / "python3", overrides={"env": own})
         client = NotebookClient(notebook, timeout=600, record_timing=False, coalesce_streams=True)
         client.create_kernel_manager().kernel_spec_manager = KernelSpecManager(kernel_dirs=[f"{place}/kernels"])
