@@ -2,17 +2,25 @@
 
 import importlib.util
 import json
+import subprocess
+import sys
 
 import pytest
-from conftest import h2htalk
 from servers import llama
 
 from h2htalk_metric.probing.ablation import MEASURES
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(3000),  # a verdict of a rambling model takes a minute on two busy cores
     pytest.mark.skipif(not importlib.util.find_spec("llama_cpp"), reason="llama-cpp-python[server] is not installed"),
 ]
+
+
+def h2htalk(*arguments):
+    """Run ``h2htalk ...`` in a process of its own, for as long as it takes."""
+    command = [sys.executable, "-c", "from h2htalk_metric.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
