@@ -19,12 +19,10 @@ function make(tag, attributes = {}, ...children) {
 
 function call(name, asked) {
   waiting = waiting.catch(() => {}).then(async () => {
-    let reply;
-    try {
-      reply = await server[name](asked);
-    } catch {
-      throw new Error("The page can't reach its program. Start the same command again, then reload; marks are kept.");
-    }
+    const reply = await server[name](asked).catch(() => null);
+    // Gradio gives nothing, and throws nothing, where the program is gone.
+    if (!reply) throw new Error("The page can't reach its program: your last step is not kept, all before it is. "
+      + "Start the same command again, then reload.");
     if (reply.error) throw new Error(reply.error);
     return reply;
   });
