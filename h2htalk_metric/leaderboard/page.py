@@ -142,25 +142,24 @@ def _paper_tab() -> None:
     rows = paper_board()
     _plain(_ABOUT_PAPER)
     _table(table_payload(rows, links=False), "paper-table")
-    download, chosen, figure = _below("paper")
-    download.value = _csv_file(rows, "h2htalk-paper-table2.csv")
-    chosen.choices = _choices(rows)
+    _, chosen, figure = _below("paper", rows)
     chosen.change(lambda keys: _comparison(_chosen(rows, keys), []), chosen, figure, **_QUIET)
 
 
-def _below(board: str) -> tuple[gr.DownloadButton, gr.Dropdown, gr.HTML]:
+def _below(board: str, rows: Sequence[BoardRow] = ()) -> tuple[gr.DownloadButton, gr.Dropdown, gr.HTML]:
     """What stands below a table: download, choice of models to compare, their radar."""
     with gr.Row(elem_classes="below"):
         chosen = gr.Dropdown(
             label=f"Compare models, up to {MOST}",
-            choices=[],
+            choices=_choices(rows),
             multiselect=True,
             max_choices=MOST,
             interactive=True,
             scale=4,
             elem_id=f"{board}-compare",
         )
-        download = gr.DownloadButton("Download CSV", size="sm", scale=0, min_width=140, elem_id=f"{board}-csv")
+        file = _csv_file(rows, f"h2htalk-{board}.csv")
+        download = gr.DownloadButton("Download CSV", file, size="sm", scale=0, min_width=140, elem_id=f"{board}-csv")
     return download, chosen, gr.HTML(elem_id=f"{board}-radar")
 
 
