@@ -428,11 +428,7 @@ def judged(tmp_path):
     lines = []
     for asked, score in zip(items_of(folder), [1, 2, 4, 5, 5, None], strict=True):
         line = {"id": asked.id, "judge": "model", "key": item_key(asked, "model", 0, 0), "rubric": asked.rubric.name}
-        said = (
-            {"unscored": "no"}
-            if score is None
-            else {"score": float(score), "verdict": {}, "position_gap": 0.0, "why": {}}
-        )
+        said = {"unscored": "no"} if score is None else {"score": score, "verdict": {}, "position_gap": 0, "why": {}}
         lines.append(json.dumps(line | said))
     (folder / "judgements.jsonl").write_text("\n".join(lines) + "\n")
     return folder

@@ -243,8 +243,8 @@ def test_a_judged_run_by_hand(judged):
     page = judged[0].read_text("utf-8")
     # J: 3.3 and 3.5, the third unscored | 1.9 by the judge, 3.1 by people's 4, and 3.5
     basic, middle, basic_counts, middle_counts = cells_of(page, "judged")
-    assert basic == ["ItineraryBasic", "2.50", "4.75", "3.40", "3.30 to 3.50", "", "68.00"]
-    assert middle == ["ItineraryMiddle", "2.50", "3.00", "3.30", "3.10 to 3.50", "", "66.00"]
+    assert basic == ["ItineraryBasic", "2.50", "4.75", "3.40", "68.00", "3.30 to 3.50", ""]
+    assert middle == ["ItineraryMiddle", "2.50", "3.00", "3.30", "66.00", "3.10 to 3.50", ""]
     assert basic_counts == ["ItineraryBasic", "3", "1", "1", "0", "0.50", "0.50"]
     assert middle_counts == ["ItineraryMiddle", "2", "0", "1", "1", "0.25", "1.00"]
     assert "J = 0.6 S5 + 0.4 J_judge" in page
@@ -293,7 +293,7 @@ def test_a_run_of_which_nothing_is_judged_yet(tmp_path):
     Panel(("a",)).write(tmp_path / "run")
     page = html(scores, tmp_path / "run", JudgedRun.read(tmp_path / "run", scores))
     assert cells_of(page, "judged") == [
-        ["ItineraryBasic", *["–"] * 4, "", "–"],
+        ["ItineraryBasic", *["–"] * 5, ""],
         ["ItineraryBasic", "2", "2", "0", "0", "–", "–"],
     ]
     assert "unscored, 2: a: not asked yet" in page

@@ -200,7 +200,7 @@ def _left(file: Path) -> dict[str, Any] | None:
 
 def _answers(items: list[Item], judged: JudgedRun | None) -> Section:
     groups = {task: extremes(members) for task, members in _by_task(items).items()}
-    labels = {"all": list(LABELS.values()), "judged": list(JUDGED_FIGURES) if judged else []}
+    labels = {"components": list(LABELS.values()), "judged": list(JUDGED_FIGURES) if judged else []}
     flags = FLAGS + JUDGED_FLAGS if judged else FLAGS
     body = _part("answers", groups=groups, n=len(items), labels=labels, flags=flags)
     return Section("answers", "Answers", body)

@@ -63,12 +63,12 @@ class JudgedRun:
         composites = scores.items.set_index("id")["composite"]
         items = pd.DataFrame([_row(item, composites[item.id], lines, panel, human) for item in asked])
         scored = [line for line in lines.values() if "unscored" not in line]
-        columns = ["id", "rubric", "judge", "score", "verdict", "why"]
-        marks = pd.DataFrame([{name: line[name] for name in columns} for line in scored], columns=columns)
-        rubrics = {item.rubric.name: item.rubric.hash for item in asked}
-        return cls(
-            items, marks.rename(columns={"rubric": "task"}), panel, scores.signature | _judged_signature(panel, rubrics)
+        columns = {"id": "id", "rubric": "task", "judge": "judge", "score": "score", "verdict": "verdict", "why": "why"}
+        marks = pd.DataFrame(
+            [{new: line[old] for old, new in columns.items()} for line in scored], columns=[*columns.values()]
         )
+        rubrics = {item.rubric.name: item.rubric.hash for item in asked}
+        return cls(items, marks, panel, scores.signature | _judged_signature(panel, rubrics))
 
     def by_task(self) -> pd.DataFrame:
         """Per judged task: n; means of judge, gap, spread and j (0..5), and of S5 where there is a j; counts.
