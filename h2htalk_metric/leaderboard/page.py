@@ -4,7 +4,7 @@ __all__ = ["build_app", "launch"]
 
 import tempfile
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -114,24 +114,27 @@ def _runs_tab(storage: Storage) -> tuple[Any, list[Any], list[Any]]:
     table = _table(None, "runs-table")
     download, chosen, figure = _below("runs")
 
-    def rows_of(title: str | None) -> tuple[list[str], str | None, list[BoardRow]]:
+    @lru_cache(maxsize=8)  # until a run is added or taken off
+    def board_of(digests: tuple[str, ...]) -> tuple[list[BoardRow], dict[str, Any], str]:
+        by_digest = {row.digest: row for row in storage.rows()}
+        rows = run_board([by_digest[digest] for digest in digests if digest in by_digest], storage)
+        return rows, table_payload(rows, links=True), _csv_file(rows, "h2htalk-runs.csv")
+
+    def found(title: str | None) -> tuple[list[str], str | None, tuple[list[BoardRow], dict[str, Any], str]]:
         groups = setups(storage.rows())
         title = title if title in groups else next(iter(groups), None)
-        return list(groups), title, run_board(groups[title], storage) if title else []
+        return list(groups), title, board_of(tuple(row.digest for row in groups.get(title or "", ())))
 
     def show(title: str | None) -> list[Any]:
-        titles, title, rows = rows_of(title)
-        return [
-            gr.Dropdown(choices=titles, value=title, visible=len(titles) > 1),
-            table_payload(rows, links=True),
-            _csv_file(rows, "h2htalk-runs.csv"),
-            gr.Dropdown(choices=_choices(rows), value=[]),
-        ]
+        titles, title, (rows, payload, file) = found(title)
+        shown = gr.Dropdown(choices=titles, value=title, visible=len(titles) > 1)
+        return [shown, payload, file, gr.Dropdown(choices=_choices(rows), value=[])]
 
     def compare(keys: list[str], title: str | None) -> str:
-        rows = _chosen(rows_of(title)[2], keys)
+        rows = _chosen(found(title)[2][0], keys)
         return _comparison(rows, differences(rows, storage) if rows else [])
 
+    found(None)  # so that the first visitor does not wait for it
     outputs = [setup, table, download, chosen]
     setup.input(show, setup, outputs, **_QUIET)
     chosen.change(compare, [chosen, setup], figure, **_QUIET)
