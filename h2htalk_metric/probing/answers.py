@@ -34,7 +34,7 @@ Row = Mapping[str, Any]
 
 def is_probe_run(manifest: Mapping[str, Any]) -> bool:
     """Whether a run's manifest is of a probe set."""
-    return manifest["dataset"]["tasks"][0] in PROBES
+    return any(task in PROBES for task in manifest["dataset"]["tasks"])
 
 
 def answered(folder: str | Path) -> list[tuple[Row, dict[str, Any]]]:
