@@ -92,7 +92,7 @@ def load_model(
     loaded = Loaded(model.eval(), tokenizer, name, digest or revision or "unknown")
     if adapter is not None:
         loaded = _with_adapter(loaded, adapter)
-    multiply_by_onednn(loaded.model)
+    multiply_by_onednn(loaded.model, decodes=True)
     if attention is None:
         attend_to_prefix_once(loaded.model)
     return loaded
