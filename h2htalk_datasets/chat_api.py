@@ -15,7 +15,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -127,12 +127,20 @@ class ChatAPI:
             max_retries=0,
         )
 
-    async def complete(self, messages: Sequence[dict[str, str]], *, retries: int | None = None, **body: Any) -> Reply:
+    async def complete(
+        self,
+        messages: Sequence[dict[str, str]],
+        *,
+        retries: int | None = None,
+        expected: Collection[int] = (),
+        **body: Any,
+    ) -> Reply:
         """Ask once; it ends after ten minutes and one timeout at the latest.
 
         Args:
             messages: of the chat.
             retries: tries after the first; the client's if not given.
+            expected: statuses of a reply that are no news to the caller, so nothing is said of the tries after them.
             body: further fields of the request.
 
         Raises:
@@ -156,8 +164,9 @@ class ChatAPI:
                     raise H2HTalkError(
                         f"no answer from {self.url} ({failure}); see that the server runs, or raise --timeout"
                     ) from None
-                said = f"{self.url}: {failure}; try {number + 1} of {last} in {wait:.1f} s"
-            print(said, file=sys.stderr, flush=True)
+                if failure.status not in expected:
+                    said = f"{self.url}: {failure}; try {number + 1} of {last} in {wait:.1f} s"
+                    print(said, file=sys.stderr, flush=True)
             await asyncio.sleep(wait)
 
     async def _try(self, messages: Sequence[dict[str, str]], body: Mapping[str, Any]) -> Reply:

@@ -1,9 +1,9 @@
 """The command `h2htalk`."""
 
-__all__ = ["app", "main", "show"]
+__all__ = ["app", "main"]
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ from h2htalk_metric.leaderboard_command import leaderboard, submit
 from h2htalk_metric.probing_command import converse, follow, sap
 from h2htalk_metric.publish_command import publish_command
 from h2htalk_metric.review_command import review_app
-
-if TYPE_CHECKING:
-    from h2htalk_metric.run_scores import RunScores
 
 app = typer.Typer(
     help="Measure how well a language model works as an emotional companion.",
@@ -69,6 +66,7 @@ def run(out: command.OutOption, embedder: EmbedderOption = "BAAI/bge-m3", **opti
 def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
     """Score a complete run, print its table, and write report.md and report.html."""
     from h2htalk_metric.run_scores import score_run
+    from h2htalk_metric.show import show
 
     show(run_folder, score_run(run_folder, embedder))
 
@@ -77,6 +75,7 @@ def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> 
 def report(run_folder: RunArgument) -> None:
     """Print the table of a scored run, and write report.md and report.html again."""
     from h2htalk_metric.run_scores import RunScores
+    from h2htalk_metric.show import show
 
     show(run_folder, RunScores.read(run_folder))
 
@@ -156,27 +155,3 @@ def merge(
 def main() -> None:
     """Entry point: what a person can mend ends in one line and exit code 2."""
     command.run_app(app)
-
-
-def show(folder: Path, scores: "RunScores") -> None:
-    """Print the tables of a scored run, and write its report.md and report.html."""
-    from h2htalk_datasets.generation.run_folder import write_atomically
-    from h2htalk_metric import report as reports
-    from h2htalk_metric.html_report import html
-    from h2htalk_metric.judge.judged_run import JudgedRun
-    from h2htalk_metric.review import Reviews
-    from h2htalk_metric.review.agreement import agreement, agreement_lines
-
-    judged = JudgedRun.read(folder, scores)
-    reviewed = agreement_lines(agreement(folder)) if Reviews.exist(folder) else []
-    out = console()
-    out.print(reports.scores_table(scores, judged))
-    out.print(reports.components_table(scores))
-    if judged:
-        out.print(reports.judged_table(judged))
-        print("\n".join(reports.judged_notes(judged)))
-    file = folder / "report.md"
-    page = file.with_suffix(".html")
-    write_atomically(file, reports.markdown(scores, judged, reviewed))
-    write_atomically(page, html(scores, folder, judged))
-    print(f"report: {file} and {page}")

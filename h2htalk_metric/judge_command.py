@@ -63,7 +63,8 @@ def judge(
 
 def _dry_run(folder: Path, judges: "list[Judge]", panel: "Panel", *, prices: bool) -> None:
     from h2htalk_metric.judge.cost import Spent
-    from h2htalk_metric.judge.run_judgements import items_of, open_jobs
+    from h2htalk_metric.judge.items import items_of
+    from h2htalk_metric.judge.run_judgements import open_jobs
 
     items = items_of(folder)
     jobs = open_jobs(folder, items, judges, panel)
@@ -80,7 +81,7 @@ def _dry_run(folder: Path, judges: "list[Judge]", panel: "Panel", *, prices: boo
 def _judge(folder: Path, judges: "list[Judge]", panel: "Panel", concurrency: int) -> None:
     from h2htalk_datasets.generation.run_folder import RunFolder
     from h2htalk_metric.judge.run_judgements import judge_run
-    from h2htalk_metric.probing.answers import is_probe_run
+    from h2htalk_metric.probe_run import is_probe_run
 
     left = judge_run(folder, judges, panel, in_flight=concurrency)
     purse = judges[0].purse
@@ -95,8 +96,8 @@ def _judge(folder: Path, judges: "list[Judge]", panel: "Panel", concurrency: int
     if not (folder / "scores.parquet").exists():
         print(f"J needs S as well; run: h2htalk score {folder}")
         return
-    from h2htalk_metric.cli import show
     from h2htalk_metric.run_scores import RunScores
+    from h2htalk_metric.show import show
 
     show(folder, RunScores.read(folder))
 

@@ -5,7 +5,8 @@ __all__ = ["prepare", "prepare_metric"]
 import os
 from pathlib import Path
 
-from h2htalk_datasets.dataset import NAME, prepare_dataset
+from h2htalk_datasets.dataset import NAME
+from h2htalk_datasets.prepare import prepare_dataset
 
 
 def prepare() -> tuple[Path, Path]:

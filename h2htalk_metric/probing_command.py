@@ -58,7 +58,7 @@ def sap(
     """
     from h2htalk_datasets.generation.run_folder import RunFolder
     from h2htalk_metric.probing.ablation import PROBE, VARIANTS, ablation_of, chosen_variants
-    from h2htalk_metric.probing.answers import settings_of
+    from h2htalk_metric.probing.settings import settings_of
     from h2htalk_metric.probing.tables import ablation_markdown
     from h2htalk_metric.semantic import load_embedder
 
@@ -102,8 +102,8 @@ def follow(
 ) -> None:
     """Ask a run's model for what is hinted at, and say what it costs that a need is left unsaid (Fig. 7)."""
     from h2htalk_datasets.generation.run_folder import RunFolder
-    from h2htalk_metric.probing.answers import sap_of, settings_of
     from h2htalk_metric.probing.following import PROBE, following_of
+    from h2htalk_metric.probing.settings import sap_of, settings_of
     from h2htalk_metric.probing.tables import following_markdown
 
     manifest = RunFolder(run_folder).manifest()
@@ -144,7 +144,7 @@ def converse(
     from h2htalk_datasets.generation.work_queue import Group
     from h2htalk_metric.judge.run_judgements import judge_run
     from h2htalk_metric.probing import conversing
-    from h2htalk_metric.probing.answers import refuse_other_model, sap_of, settings_of
+    from h2htalk_metric.probing.settings import refuse_other_model, sap_of, settings_of
     from h2htalk_metric.probing.tables import conversing_markdown
 
     manifest = RunFolder(run_folder).manifest()
@@ -176,7 +176,7 @@ def _answer(manifest: "Mapping[str, Any]", asked: "Mapping[Path, Any]") -> None:
     from h2htalk_datasets.generation.generate import generate, make_engine
     from h2htalk_datasets.generation.run_folder import RunFolder
     from h2htalk_datasets.generation.work_queue import Group
-    from h2htalk_metric.probing.answers import refuse_other_model
+    from h2htalk_metric.probing.settings import refuse_other_model
 
     for folder, settings in asked.items():
         known = RunFolder(folder).manifest()["dataset"]["limit"] if RunFolder(folder).begun else settings.limit
@@ -250,16 +250,16 @@ def _keep(run_folder: Path, name: str, result: "Mapping[str, Any]", markdown: st
     import json
 
     from h2htalk_datasets.generation.run_folder import write_atomically
-    from h2htalk_metric.html_report import html
     from h2htalk_metric.judge.judged_run import JudgedRun
+    from h2htalk_metric.review import human_scores
     from h2htalk_metric.run_scores import RunScores
+    from h2htalk_metric.show import write_page
 
     files = [run_folder / f"{name}.json", run_folder / f"{name}.md"]
     write_atomically(files[0], json.dumps(result, indent=1) + "\n")
     write_atomically(files[1], markdown)
     if (run_folder / "scores.parquet").exists():
-        files.append(run_folder / "report.html")
         scores = RunScores.read(run_folder)
-        write_atomically(files[-1], html(scores, run_folder, JudgedRun.read(run_folder, scores)))
+        files.append(write_page(run_folder, scores, JudgedRun.read(run_folder, scores, human_scores(run_folder))))
     console(160).print(Markdown(markdown))
     print("written: " + ", ".join(map(str, files)))

@@ -87,7 +87,7 @@ def import_(
 def _draw_probes(folder: Path) -> None:
     """Of a run over a probe set every answer is for people, so its sheet needs no draw before it."""
     from h2htalk_datasets.generation.run_folder import RunFolder
-    from h2htalk_metric.probing.answers import is_probe_run
+    from h2htalk_metric.probe_run import is_probe_run
 
     if RunFolder(folder).begun and is_probe_run(RunFolder(folder).manifest()):
         _reviews(folder, {"controls": None, "sample": None, "seed": None})

@@ -11,15 +11,16 @@ from servers import scripted
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.generate import chosen_probes
 from h2htalk_datasets.prompts import SAP
+from h2htalk_metric.judge.items import probe_items as judge_items
 from h2htalk_metric.judge.marking import Judge
 from h2htalk_metric.judge.run_judgements import Panel, judge_run
 from h2htalk_metric.judge.structured import StructuredChat
 from h2htalk_metric.probing.ablation import MEASURES, VARIANTS, ablation_of, chosen_variants
-from h2htalk_metric.probing.answers import judge_items, review_items
 from h2htalk_metric.probing.tables import ablation_markdown
 from h2htalk_metric.probing_command import sap
 from h2htalk_metric.review import Reviews, agreement
 from h2htalk_metric.review.drawing import items_of_run
+from h2htalk_metric.review.drawing import probe_items as review_items
 from h2htalk_metric.review.sheet import import_reviews
 from h2htalk_metric.review_command import import_
 from h2htalk_metric.run_scores import score_run

@@ -9,7 +9,7 @@ from servers import scripted
 
 from h2htalk_datasets.generation.generate import chosen_probes
 from h2htalk_datasets.generation.run_folder import RunFolder
-from h2htalk_metric.probing.answers import judge_items, rubric_of
+from h2htalk_metric.judge.items import probe_items, rubric_of
 from h2htalk_metric.probing_command import follow
 
 
@@ -75,7 +75,7 @@ def test_the_judge_knows_the_need_and_the_model_does_not(run):
     seen = []
     with scripted(lambda request: (seen.append(request), marks(request, 1))[1]) as server:
         follow(run, limit=2, judge="j", base_url=server.url)
-    item = judge_items(run / "following")[0]
+    item = probe_items(run / "following")[0]
     need = chosen_probes("InstructionFollowing", 2)[0]["need"]
     assert need in item.particulars and need not in item.context
     assert any(need in request["messages"][0]["content"] for request in seen)

@@ -22,12 +22,12 @@ from h2htalk_metric.composite import COMPONENTS
 from h2htalk_metric.html_report import html
 from h2htalk_metric.html_report.figures import ceiling, radar, spread
 from h2htalk_metric.html_report.items import extremes, packed
+from h2htalk_metric.judge.items import items_of as judged_items
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.marking import item_key
 from h2htalk_metric.judge.run_judgements import Panel, append_judgement
-from h2htalk_metric.judge.run_judgements import items_of as judged_items
 from h2htalk_metric.probing_command import _keep
-from h2htalk_metric.review import Reviews
+from h2htalk_metric.review import Reviews, human_scores
 from h2htalk_metric.review.drawing import items_of_run
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.statistics import Interval
@@ -220,7 +220,7 @@ def judged(tmp_path_factory):
     for rater in ("Ana", "Ben"):
         reviews.save(items[3].id, rater, dict.fromkeys(CRITERIA, 4))
     file = folder / "report.html"
-    file.write_text(html(scores, folder, JudgedRun.read(folder, scores)), "utf-8")
+    file.write_text(html(scores, folder, JudgedRun.read(folder, scores, human_scores(folder))), "utf-8")
     return file, [row["id"] for row in rows]
 
 
@@ -299,7 +299,7 @@ def test_without_judgements_nothing_is_said_of_judges(full):
 def test_a_run_of_which_nothing_is_judged_yet(tmp_path):
     scores = run_of(tmp_path / "run", chosen_rows("ItineraryBasic", 2), ["Yes.", "No."])
     Panel(("a",)).write(tmp_path / "run")
-    page = html(scores, tmp_path / "run", JudgedRun.read(tmp_path / "run", scores))
+    page = html(scores, tmp_path / "run", JudgedRun.read(tmp_path / "run", scores, {}))
     assert cells_of(page, "judged") == [
         ["ItineraryBasic", *["–"] * 5, ""],
         ["ItineraryBasic", "2", "0", "2", "0", "0", "–", "–"],
@@ -312,11 +312,11 @@ def test_a_run_that_only_people_marked_has_a_j_where_they_did(tmp_path):
     scores = run_of(folder, chosen_rows("ItineraryBasic", 3), ["Yes.", "No.", "Well."])
     scores.items["composite"] = 0.5
     reviews = Reviews.create(folder, items_of_run(folder, count=3), {"seed": 0})
-    assert JudgedRun.read(folder, scores) is None  # drawn, but nobody has marked
+    assert JudgedRun.read(folder, scores, human_scores(folder)) is None  # drawn, but nobody has marked
     for item, mark in zip(list(reviews.items)[:2], (4, 3), strict=True):
         for rater in ("Ana", "Ben"):
             reviews.save(item, rater, dict.fromkeys(CRITERIA, mark))
-    judged = JudgedRun.read(folder, scores)
+    judged = JudgedRun.read(folder, scores, human_scores(folder))
     page = html(scores, folder, judged)
     # J: 1.5 + 0.4 * 4 and 1.5 + 0.4 * 3
     assert cells_of(page, "judged") == [

@@ -25,10 +25,11 @@ from h2htalk_metric import sqlite_cache
 from h2htalk_metric.judge.blend import blend, flagged
 from h2htalk_metric.judge.cache import VerdictCache
 from h2htalk_metric.judge.cost import Purse, Spent
+from h2htalk_metric.judge.items import items_of
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.marking import Item, Judge, item_key, server_of
 from h2htalk_metric.judge.rubric import Criterion, Rubric, load_rubric
-from h2htalk_metric.judge.run_judgements import Panel, append_judgement, items_of, judge_run, standing
+from h2htalk_metric.judge.run_judgements import Panel, append_judgement, judge_run, standing
 from h2htalk_metric.judge.structured import StructuredChat
 from h2htalk_metric.judge.verdict import VerdictFault, read_verdict, verdict_schema
 from h2htalk_metric.report import markdown
@@ -166,7 +167,7 @@ def llama_like(request):
     return (500, {"error": {"message": "Input should be text or json_object"}}) if kind == "json_schema" else verdict(4)
 
 
-def test_the_dialect_a_server_takes_is_found_once():
+def test_the_dialect_a_server_takes_is_found_once_without_a_word(capfd):
     with scripted(llama_like) as server:
         lines = ask(Judge(StructuredChat("m", server.url)), *[ITEM] * 5)
     kinds = [r["response_format"]["type"] for r in server.asked]
@@ -174,6 +175,7 @@ def test_the_dialect_a_server_takes_is_found_once():
     assert all(line["score"] == 4 for line in lines)
     schema = server.asked[-1]["response_format"]["schema"]
     assert schema["properties"]["vivid"] == {"type": "integer", "enum": [0, 1, 2, 3, 4, 5]}
+    assert capfd.readouterr().err == ""
 
 
 def test_a_server_that_is_not_there_is_one_line():
@@ -496,7 +498,7 @@ def test_other_settings_do_not_mix(scored):
     with scripted(by_content) as server:
         judged(scored, server)
     Panel(("m",), evidence=2).write(scored)
-    result = JudgedRun.read(scored, RunScores.read(scored))
+    result = JudgedRun.read(scored, RunScores.read(scored), {})
     assert set(result.items["unscored"]) == {"m: not asked yet"}
     assert result.by_task()["unscored"].tolist() == [3, 3, 3]
 
@@ -510,7 +512,7 @@ def test_a_panel_has_mean_spread_and_agreement(scored):
 
     with scripted(judge) as server:
         assert judged(scored, server, names=("a", "b")) == 0
-    result = JudgedRun.read(scored, RunScores.read(scored))
+    result = JudgedRun.read(scored, RunScores.read(scored), {})
     assert result.items["judge"].tolist() == [4.5, 3, 0.5] * 3
     assert result.items["spread"].tolist() == [1, 0, 1] * 3
     # By hand, for nine items: observed 1/n sum of 2 (a - b)^2 = 12/18; expected over all pairs of 18 values.
@@ -524,7 +526,7 @@ def test_a_panel_has_mean_spread_and_agreement(scored):
 def test_a_panel_of_which_one_failed_has_no_mean(scored):
     with scripted(lambda r: "no" if r["model"] == "b" else verdict(4)) as server:
         assert judged(scored, server, names=("a", "b")) == 9
-    result = JudgedRun.read(scored, RunScores.read(scored))
+    result = JudgedRun.read(scored, RunScores.read(scored), {})
     assert result.items["judge"].isna().all() and set(result.items["unscored"].str[:2]) == {"b:"}
 
 

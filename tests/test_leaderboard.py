@@ -347,6 +347,14 @@ def test_a_runs_half_character_is_put_right_and_a_long_answer_named(run, tmp_pat
                 form.read_run(copy, "1-8B")
 
 
+def test_a_run_with_an_adapter_is_named_by_both(run, tmp_path):
+    copy = _copy(run, tmp_path / "copy")
+    manifest = json.loads((copy / "run.json").read_text())
+    manifest["model"] |= {"name": "org/Base-1B", "adapter": "team/warm-lora@1234"}
+    (copy / "run.json").write_text(json.dumps(manifest))
+    assert form.read_run(copy, "1-8B").model == "Base-1B + warm-lora"
+
+
 def test_safety_figures_stand_beside_as_claimed(run, tmp_path):
     probed = _copy(run, tmp_path / "probed")
     variants = {name: answers_of("good", tmp_path / name, limit=4) for name in ("with", "no_safety")}

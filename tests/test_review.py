@@ -16,8 +16,9 @@ from reviewing import RUBRIC, SAFETY, item
 
 from h2htalk_datasets import load, render
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_metric.judge.items import items_of
 from h2htalk_metric.judge.marking import item_key
-from h2htalk_metric.judge.run_judgements import Panel, items_of
+from h2htalk_metric.judge.run_judgements import Panel
 from h2htalk_metric.review import Reviews, agreement, human_scores, parts_of
 from h2htalk_metric.review.agreement import agreement_lines
 from h2htalk_metric.review.drawing import draw, items_of_run, sample

@@ -19,8 +19,8 @@ from h2htalk_datasets.dataset import load
 from h2htalk_datasets.generation.progress import Progress
 from h2htalk_datasets.generation.run_folder import write_atomically
 from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.judge.items import judged_item
 from h2htalk_metric.judge.marking import Item, Judge
-from h2htalk_metric.judge.run_judgements import judged_item
 from h2htalk_metric.statistics import Interval, clustered_interval, krippendorff_alpha
 
 GRADES = ("good", "middling", "bad")

@@ -13,13 +13,13 @@ import pandas as pd
 
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.blend import blend, flagged
+from h2htalk_metric.judge.items import items_of
 from h2htalk_metric.judge.marking import Item
+from h2htalk_metric.judge.marks import NOT_ASKED
 from h2htalk_metric.judge.prompt import prompt_hash
-from h2htalk_metric.judge.run_judgements import Panel, items_of, standing
+from h2htalk_metric.judge.run_judgements import Panel, standing
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.statistics import krippendorff_alpha
-
-NOT_ASKED = "not asked yet"
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,16 @@ class JudgedRun:
     signature: dict[str, Any]
 
     @classmethod
-    def read(
-        cls, folder: str | Path, scores: RunScores, human: Mapping[str, float] | None = None
-    ) -> "JudgedRun | None":
+    def read(cls, folder: str | Path, scores: RunScores, human: Mapping[str, float]) -> "JudgedRun | None":
         """Read the judgements of a scored run; None where no judge was asked and people have settled nothing.
 
         Args:
             folder: the run folder.
             scores: of the run.
-            human: people's scores by record id, 0..5; those of the run's reviews if not given.
+            human: people's scores by record id, 0..5, see :func:`h2htalk_metric.review.human_scores`.
 
         """
         path = Path(folder)
-        human = _reviews(path) if human is None else human
         panel = Panel.read(path)
         if panel is None:
             tasks = scores.items.set_index("id")["task"]
@@ -137,14 +134,6 @@ def _row(
     if item.id in human:
         row["j"] = blend(composite, human[item.id], panel.alpha)
     return row
-
-
-def _reviews(folder: Path) -> dict[str, float]:
-    if not (folder / "reviews.sqlite").exists():
-        return {}
-    from h2htalk_metric.review import human_scores
-
-    return human_scores(folder)
 
 
 def _judged_signature(panel: Panel, rubrics: Mapping[str, str]) -> dict[str, Any]:

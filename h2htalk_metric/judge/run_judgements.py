@@ -4,7 +4,7 @@ judgements.jsonl   append-only, a line an item and judge: marks, or why there ar
 judge.json         the panel and its settings, alpha and tau, as last asked for
 """
 
-__all__ = ["Panel", "append_judgement", "items_of", "judge_names", "judge_run", "standing"]
+__all__ = ["Panel", "append_judgement", "judge_names", "judge_run", "standing"]
 
 import json
 import os
@@ -18,12 +18,9 @@ from h2htalk_datasets.chat_api import as_they_land
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.progress import Progress
 from h2htalk_datasets.generation.run_folder import RunFolder, write_atomically
-from h2htalk_datasets.prompts import render
-from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.blend import ALPHA, TAU
+from h2htalk_metric.judge.items import items_of
 from h2htalk_metric.judge.marking import Item, Judge, item_key
-from h2htalk_metric.judge.rubric import load_rubric
-from h2htalk_metric.run_scores import predictions_of, records_of
 
 
 @dataclass(frozen=True)
@@ -73,39 +70,6 @@ def judge_names(given: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
 
 
-def items_of(folder: str | Path) -> list[Item]:
-    """The answers of a run that are judged, in the records' order: of the judged tasks, or all of a probe set.
-
-    Raises:
-        H2HTalkError: the run is not complete, or has no judged task.
-
-    """
-    from h2htalk_metric.probing.answers import is_probe_run, judge_items  # it stands on the judge's own rooms
-
-    run = RunFolder(folder)
-    manifest = run.manifest()
-    if is_probe_run(manifest):
-        return judge_items(folder)
-    predictions = predictions_of(run)
-    records = records_of(predictions, manifest)
-    items = [
-        judged_item(record, line["prediction"])
-        for record, line in zip(records, predictions, strict=True)
-        if TASKS[record["task"]].judged
-    ]
-    if not items:
-        names = ", ".join(task.name for task in TASKS.values() if task.judged)
-        raise H2HTalkError(f"{folder} has no answers of the judged tasks; they are: {names}")
-    return items
-
-
-def judged_item(record: dict[str, Any], answer: str) -> Item:
-    """An answer to a record as a judge gets it: with the reference and with what was given, save the principles."""
-    context = "\n\n".join(message["content"] for message in render(record, sap=False))
-    rubric = load_rubric(record["task"], record["language"])
-    return Item(record["id"], rubric, context, {"reference": record["reference"], "answer": answer})
-
-
 def standing(folder: Path, items: Sequence[Item], panel: Panel) -> dict[tuple[str, str], dict[str, Any]]:
     """The judgements that hold for these items, rubrics and settings, by record id and judge.
 
@@ -138,7 +102,7 @@ def judge_run(
             error, a server that is down) does not take the place of those that did; where nobody judged yet, once
             something was said.
         in_flight: calls at once.
-        items: what is judged; :func:`items_of` the run if not given.
+        items: what is judged; :func:`h2htalk_metric.judge.items.items_of` the run if not given.
 
     Returns:
         How many items and judges are still without a verdict, those that failed included.

@@ -56,8 +56,9 @@ class StructuredChat:
         for dialect in _DIALECTS:
             # A server that refuses a dialect does so each time: two more tries tell that from a passing fault.
             for retries in (min(2, self._retries), self._retries):
+                tried: dict[str, Any] = {"retries": retries, "expected": _REFUSED, "response_format": dialect(schema)}
                 try:
-                    reply = await self._api.complete(messages, retries=retries, response_format=dialect(schema), **body)
+                    reply = await self._api.complete(messages, **tried, **body)
                 except NoReply as failure:
                     why = failure
                     spoiled += failure.spoiled

@@ -7,6 +7,7 @@ import json
 import math
 import unicodedata
 import zlib
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,9 +19,10 @@ from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.records import problems_of
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.judged_run import JudgedRun
+from h2htalk_metric.judge.marks import JUDGE, PEOPLE
 from h2htalk_metric.leaderboard.paper import BRACKETS
 from h2htalk_metric.probing.ablation import MEASURES
-from h2htalk_metric.probing.marks import JUDGE, PEOPLE
+from h2htalk_metric.review import human_scores
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.tokenization import clean
 
@@ -183,11 +185,11 @@ def read_run(folder: str | Path, bracket: str, model: str | None = None) -> Subm
     claims = {
         "tasks": summary["tasks"],
         "content_composite": (summary.get("synthesis") or {}).get("content_composite"),
-        "beside": _judged(JudgedRun.read(run.path, scores)) | _safety(run.path),
+        "beside": _judged(JudgedRun.read(run.path, scores, human_scores(run.path))) | _safety(run.path),
     }
     return _validated(
         {
-            "model": model or Path(str(scores.manifest["model"]["name"])).name,
+            "model": model or _short_name(scores.manifest["model"]),
             "bracket": bracket,
             "manifest": scores.manifest,
             "signature": scores.signature,
@@ -195,6 +197,12 @@ def read_run(folder: str | Path, bracket: str, model: str | None = None) -> Subm
             "answers": answers,
         }
     )
+
+
+def _short_name(model: Mapping[str, Any]) -> str:
+    """The last parts of the model's name and of its adapter's, which is no other model's."""
+    adapter = str(model.get("adapter") or "").rpartition("@")[0]
+    return " + ".join(Path(part).name for part in (str(model["name"]), adapter) if part)
 
 
 def pack(submission: Submission) -> bytes:

@@ -1,7 +1,6 @@
 """What no lexical score shows: answers to the probe sets, marked criterion by criterion by a judge, by people, or both.
 
-answers.py      a run over a probe set, and its answers as judge and people get them
-marks.py        what was said of each answer, and what measures come of it
+settings.py     asking a run's model once more, as the run had it
 ablation.py     SafetyHighRisk with the persona, without, and without each principle (the paper's Table 3)
 following.py    InstructionFollowing by family, mood and faintness, and what a need costs that is left unsaid (Fig. 7)
 conversing.py   a second model plays a user whose need changes

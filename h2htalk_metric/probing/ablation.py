@@ -23,9 +23,10 @@ from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.composite import score
+from h2htalk_metric.judge.marks import JUDGE, Marks, Verdict, agreement_of, judge_marks
 from h2htalk_metric.judge.rubric import load_rubric
-from h2htalk_metric.probing.answers import Row, answered
-from h2htalk_metric.probing.marks import JUDGE, Marks, Verdict, agreement_of, judge_marks, people_marks
+from h2htalk_metric.probe_run import Row, answered
+from h2htalk_metric.review.scores import people_marks
 from h2htalk_metric.semantic import Embedder, load_embedder
 from h2htalk_metric.signature import signature_line
 from h2htalk_metric.statistics import as_json, clustered_interval, clustered_test, holm

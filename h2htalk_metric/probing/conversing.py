@@ -25,9 +25,9 @@ from h2htalk_datasets.probes import load_briefs
 from h2htalk_datasets.probes.briefs import Brief
 from h2htalk_datasets.prompts import SAP, render_user
 from h2htalk_metric.judge.marking import Item
+from h2htalk_metric.judge.marks import judge_marks
 from h2htalk_metric.judge.prompt import neutralise
 from h2htalk_metric.judge.rubric import load_rubric
-from h2htalk_metric.probing.marks import judge_marks
 from h2htalk_metric.statistics import as_json, clustered_interval
 
 PROBE = "ChangedNeed"

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from h2htalk_datasets.generation.run_folder import RunFolder
-from h2htalk_metric.probing.answers import Row, answered
-from h2htalk_metric.probing.marks import Verdict, agreement_of, judge_marks, people_marks
+from h2htalk_metric.judge.marks import Verdict, agreement_of, judge_marks
+from h2htalk_metric.probe_run import Row, answered
+from h2htalk_metric.review.scores import people_marks
 from h2htalk_metric.statistics import as_json, clustered_interval, clustered_test, holm
 
 PROBE = "InstructionFollowing"

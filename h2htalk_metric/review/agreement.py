@@ -1,4 +1,4 @@
-"""What people's marks come to: a score per item, and how far people agree with each other and with the judge."""
+"""How far people agree with each other and with the judge."""
 
 __all__ = [
     "Agreement",
@@ -8,7 +8,6 @@ __all__ = [
     "agreement_lines",
     "agreement_rows",
     "agreement_table",
-    "human_scores",
 ]
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +19,15 @@ import numpy as np
 from rich.table import Table
 
 from h2htalk_datasets.generation.run_folder import RunFolder
+from h2htalk_metric.judge.items import probe_items
 from h2htalk_metric.judge.judged_run import JudgedRun
+from h2htalk_metric.judge.marks import judge_marks
 from h2htalk_metric.markdown import markdown_table
+from h2htalk_metric.probe_run import answered, is_probe_run
 from h2htalk_metric.review.database import Marking, Reviews
 from h2htalk_metric.review.items import GROUPS, ReviewItem
-from h2htalk_metric.review.protocol import item_score, mean_mark, on_scale
+from h2htalk_metric.review.protocol import mean_mark, on_scale
+from h2htalk_metric.review.scores import human_scores
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.statistics import Interval, clustered_interval, krippendorff_alpha
 
@@ -79,23 +82,6 @@ class Agreement(NamedTuple):
     settled: int
     people: PeopleAgreement
     judge: JudgeAgreement | None
-
-
-def human_scores(run_folder: str | Path) -> dict[str, float]:
-    """People's scores, 0..5, of the items that are settled; empty where there are no reviews.
-
-    With two raters an item's score is the mean of their means. Where those disagree the item has no score until a
-    third has marked it; then the median of the three marks counts on every criterion, and the score is the mean over
-    criteria. The rule of disagreement: see :mod:`h2htalk_metric.review.protocol`.
-    """
-    if not Reviews.exist(run_folder):
-        return {}
-    reviews = Reviews(run_folder)
-    scores = {
-        identity: item_score(reviews.items[identity].rubric, [marking.marks for marking in by_rater.values()])
-        for identity, by_rater in reviews.markings().items()
-    }
-    return {identity: score for identity, score in scores.items() if score is not None}
 
 
 def agreement(run_folder: str | Path) -> dict[str, Agreement]:
@@ -199,8 +185,6 @@ def _ordinal_alpha(pairs: Sequence[Sequence[float]]) -> float | None:
 
 def _judged(folder: Path) -> tuple[dict[str, float], dict[str, str]] | None:
     """By id J_judge, 0..5, and what is drawn together: a probe set's scenario, or the item; None if nobody judged."""
-    from h2htalk_metric.probing.answers import answered, is_probe_run  # they stand on the review's own rooms
-
     if not (folder / "judge.json").exists():
         return None
     if is_probe_run(RunFolder(folder).manifest()):
@@ -213,10 +197,7 @@ def _judged(folder: Path) -> tuple[dict[str, float], dict[str, str]] | None:
 
 def _probe_scores(folder: Path) -> dict[str, float]:
     """A judge's scores of answers to a probe set on the scale of people's, 0..5: the mean over its verdicts."""
-    from h2htalk_metric.probing.answers import judge_items
-    from h2htalk_metric.probing.marks import judge_marks
-
-    items = judge_items(folder)
+    items = probe_items(folder)
     rubrics = {item.id: item.rubric for item in items}
     marks = judge_marks(folder, items)
     assert marks is not None  # judge.json is there

@@ -1,6 +1,6 @@
 """Which answers of a run people see: what the judge flags and controls beside it, or a sample at large."""
 
-__all__ = ["draw", "items_of_run", "sample"]
+__all__ = ["draw", "items_of_run", "probe_items", "sample"]
 
 import random
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,14 @@ from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import RunFolder
-from h2htalk_datasets.prompts import render
+from h2htalk_datasets.prompts import render, render_probe
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.blend import TAU, flagged
+from h2htalk_metric.judge.items import particulars_of, rubric_of
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.rubric import load_rubric
-from h2htalk_metric.review.items import Group, ReviewItem, parts_of
+from h2htalk_metric.probe_run import answered, is_probe_run
+from h2htalk_metric.review.items import Group, Part, ReviewItem, parts_of
 from h2htalk_metric.run_scores import RunScores, predictions_of, records_of
 
 _CONTROLS = 20  # as many controls as flagged answers, up to this
@@ -35,26 +37,36 @@ def items_of_run(
         H2HTalkError: the run is not complete, has no judgements (and `count` is not given), or nothing to review.
 
     """
-    from h2htalk_metric.probing.answers import is_probe_run, review_items  # it stands on the review's own rooms
-
     run = RunFolder(folder)
     manifest = run.manifest()
     if is_probe_run(manifest):
-        items = {item.id: item for item in review_items(folder)}
+        items = {item.id: item for item in probe_items(folder)}
         return [items[identity] for identity in sample(list(items), count or len(items), seed)]
     predictions = predictions_of(run)
-    answered = {
+    judged = {
         record["id"]: (record, line["prediction"])
         for record, line in zip(records_of(predictions, manifest), predictions, strict=True)
         if TASKS[record["task"]].judged
     }
     if count is not None:
-        groups = sample(list(answered), count, seed)
+        groups = sample(list(judged), count, seed)
     else:
         values, tau = _judged(run.path)
         groups = draw(values, tau, controls=controls, seed=seed)
     principles = set(manifest["prompts"]["sap"])
-    return [_item(*answered[identity], group, principles) for identity, group in groups.items()]
+    return [_item(*judged[identity], group, principles) for identity, group in groups.items()]
+
+
+def probe_items(folder: str | Path) -> list[ReviewItem]:
+    """All answers of a run over a probe set, with what a judge gets of them, so that none shows its variant of SAP."""
+    items = []
+    for row, line in answered(folder):
+        given = parts_of(render_probe(row, sap=False), row["persona"])
+        parts = (*given, Part("For this answer", particulars_of(row)))
+        items.append(
+            ReviewItem(row["id"], row["probe"], parts, row["reference"], line["prediction"], rubric_of(row), "sample")
+        )
+    return items
 
 
 def draw(

@@ -1,32 +1,28 @@
-"""What was said of each answer, by a judge or by people, and the agreement of the two.
+"""What was said of each answer by one source, a judge or people, and the agreement of two.
 
 A judge gives an item a verdict in each position (answer first, reference first), and each judge of a panel does so;
-all of them stand side by side here. People's marks come to one verdict, by the protocol of the review
-(:mod:`h2htalk_metric.review.protocol`): the median mark on every criterion, once two agree or three have marked. Here
-an item that only one person has marked counts with that person's marks, and is counted as such.
+all of them stand side by side here. People's: :func:`h2htalk_metric.review.scores.people_marks`.
 """
 
-__all__ = ["JUDGE", "PEOPLE", "Marks", "agreement_of", "judge_marks", "people_marks"]
+__all__ = ["JUDGE", "NOT_ASKED", "PEOPLE", "Marks", "Verdict", "agreement_of", "judge_marks"]
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from h2htalk_metric.judge.judged_run import NOT_ASKED
+from h2htalk_metric.judge.items import probe_items
 from h2htalk_metric.judge.marking import Item
 from h2htalk_metric.judge.prompt import prompt_hash
 from h2htalk_metric.judge.run_judgements import Panel, standing
-from h2htalk_metric.probing.answers import judge_items
-from h2htalk_metric.review.database import Reviews
-from h2htalk_metric.review.protocol import settled
 from h2htalk_metric.statistics import krippendorff_alpha
 
 JUDGE, PEOPLE = "judge", "people"
+NOT_ASKED = "not asked yet"
 
 Verdict = Mapping[str, float]
 """Criterion to mark; whole, or a mean of several draws."""
@@ -75,7 +71,7 @@ def judge_marks(folder: str | Path, items: Sequence[Item] | None = None) -> Mark
     panel = Panel.read(path)
     if panel is None:
         return None
-    items = judge_items(path) if items is None else items
+    items = probe_items(path) if items is None else items
     lines = standing(path, items, panel)
     verdicts: dict[str, list[Verdict]] = {}
     reasons: Counter[str] = Counter()
@@ -90,28 +86,6 @@ def judge_marks(folder: str | Path, items: Sequence[Item] | None = None) -> Mark
     settings: dict[str, Any] = {"evidence": panel.evidence, "seed": panel.seed, "prompt": prompt_hash()}
     settings |= {"server": panel.server} if panel.server else {}
     return Marks(JUDGE, panel.judges, verdicts, dict(reasons.most_common()), settings=settings)
-
-
-def people_marks(folder: str | Path) -> Marks | None:
-    """People's marks of a run over a probe set; None where nobody has marked any."""
-    if not Reviews.exist(folder):
-        return None
-    reviews = Reviews(folder)
-    verdicts: dict[str, list[Verdict]] = {}
-    reasons: Counter[str] = Counter()
-    single = 0
-    names: dict[str, None] = {}
-    for identity, by_rater in reviews.markings().items():
-        marks = [marking.marks for marking in by_rater.values()]
-        names |= dict.fromkeys(by_rater)
-        if not marks:
-            reasons["not marked yet"] += 1
-        elif len(marks) > 1 and not settled(reviews.items[identity].rubric, marks):
-            reasons["two disagree, a third is wanted"] += 1
-        else:
-            single += len(marks) == 1
-            verdicts[identity] = [{name: float(median(one[name] for one in marks)) for name in marks[0]}]
-    return Marks(PEOPLE, tuple(names), verdicts, dict(reasons.most_common()), single) if names else None
 
 
 def agreement_of(judge: Marks, people: Marks, ids: Sequence[str], measure: Callable[[Verdict], float]) -> float | None:
