@@ -147,7 +147,7 @@ def compare(
         seed: of both.
 
     Raises:
-        H2HTalkError: configs or numbers of items differ.
+        H2HTalkError: configs or numbers of items differ, or an item has no value.
 
     """
     _same_items(first, second)
@@ -279,6 +279,8 @@ def _same_items(first: Items, second: Items) -> None:
     for task in first:
         if len(first[task]) != len(second[task]):
             raise H2HTalkError(f"{task}: {len(first[task])} items against {len(second[task])}; compare equal items")
+        if np.isnan(first[task]).any() or np.isnan(second[task]).any():
+            raise H2HTalkError(f"{task}: an item has no value (NaN), so the configs' means are undefined")
 
 
 def _stream(seed: int, task: str) -> np.random.Generator:

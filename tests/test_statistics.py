@@ -103,3 +103,5 @@ def test_unequal_runs_are_refused():
         compare({"DialogueBase": [1, 2]}, {"DialogueBase": [1]})
     with pytest.raises(H2HTalkError, match="only one of them has: DialogueEmotion"):
         compare({"DialogueBase": [1], "DialogueEmotion": [1]}, {"DialogueBase": [1]})
+    with pytest.raises(H2HTalkError, match="DialogueBase: an item has no value"):  # it would be called significant
+        compare({"DialogueBase": [1, float("nan")]}, {"DialogueBase": [1, 1]})
