@@ -3,9 +3,7 @@
 python benchmarks/scaling.py
 """
 
-import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,15 +12,14 @@ from pathlib import Path
 
 from results import write
 
-PROMPTS, BATCH, ROOM, REPEATS = 64, 2, 16, 1
+PROMPTS, BATCH = 128, 4
 
 
 def work(out: Path, slow: bool) -> None:
-    """One rank: answers its share, several times over, and rank 0 writes the seconds; runs under torchrun."""
+    """One rank: answers its share, and rank 0 writes the seconds; runs under torchrun."""
     import torch
+    from generation import corpus_prompts
 
-    from h2htalk_datasets.generation import Prompt
-    from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
     from h2htalk_datasets.generation.in_memory import answer_all
     from h2htalk_datasets.generation.models import load_model
     from h2htalk_datasets.generation.transformers_engine import TransformersEngine
@@ -31,8 +28,7 @@ def work(out: Path, slow: bool) -> None:
     torch.set_num_threads(1)
     group = Group()
     engine = TransformersEngine(load_model("demo"))
-    rows = sorted(chosen_rows(), key=lambda row: row["id"].split("-")[1])[:PROMPTS]
-    prompts = [Prompt(p.id, p.task, p.group, p.messages, ROOM) for p in (prompt_of(row, sap=True) for row in rows)]
+    prompts = corpus_prompts(PROMPTS)
     if slow and group.rank == 1:
         real = engine.answer
 
@@ -43,26 +39,22 @@ def work(out: Path, slow: bool) -> None:
             return answers
 
         engine.answer = half_as_fast
-    seconds = []
-    answer_all(engine, prompts[:4], batch_size=BATCH, seed=0, group=group, key="warm")
-    for repeat in range(REPEATS):
-        group.gather(None)
-        start = time.perf_counter()
-        answer_all(engine, prompts, batch_size=BATCH, seed=0, group=group, key=f"run/{repeat}")
-        seconds.append(time.perf_counter() - start)
+    group.gather(None)
+    start = time.perf_counter()
+    answer_all(engine, prompts, batch_size=BATCH, seed=0, group=group, key="run")
     if group.first:
-        out.write_text(json.dumps(seconds))
+        out.write_text(str(time.perf_counter() - start))
     group.close()
 
 
 def launched(processes: int, slow: bool = False) -> float:
-    """The median of the seconds that a job of so many processes takes, start-up aside."""
+    """The seconds that a job of so many processes takes, start-up aside."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "seconds.json"
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
         command += [__file__, "work", str(out), "slow" if slow else "even"]
         subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-        return statistics.median(json.loads(out.read_text()))
+        return float(out.read_text())
 
 
 def main() -> None:
@@ -70,8 +62,7 @@ def main() -> None:
     write(
         "Scaling",
         f"""
-The demo model, {PROMPTS} corpus prompts, batches of {BATCH}, {ROOM} new tokens, one thread a process; the median of
-{REPEATS} runs, loading aside.
+The demo model, the same {PROMPTS} corpus prompts as above with their own room, batches of {BATCH}, one thread a process; loading aside.
 
 | | seconds | times one process | of the ideal |
 |---|---:|---:|---:|
