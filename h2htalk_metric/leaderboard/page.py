@@ -2,7 +2,9 @@
 
 __all__ = ["build_app", "launch"]
 
+import json
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -33,7 +35,8 @@ from h2htalk_metric.leaderboard.submission import MAX_PACKED
 _HERE = Path(__file__).parent
 _WRITING = Lock()
 _KEPT_UPLOADS = (3600, 86_400)  # seconds: every hour those are deleted that are older than a day
-_QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+# What only reads is answered at once; the queue, which a visitor would join first, is for submissions.
+_QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
 _INTRO = f"""
 <h1>H2HTalk leaderboard</h1>
@@ -118,9 +121,15 @@ def _plain(html: str) -> gr.HTML:
     return gr.HTML(f'<div class="h2h"><div class="plain">{html}</div></div>')
 
 
-def _table(value: Any, name: str) -> gr.HTML:
+def _table(value: str | None, name: str) -> gr.HTML:
+    """The table of what :func:`_drawn` returns; None until that is known."""
     template, script = ((_HERE / f"table.{end}").read_text("utf-8") for end in ("html", "js"))
     return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, elem_id=name)
+
+
+def _drawn(rows: Sequence[BoardRow], *, links: bool) -> str:
+    """What the table draws, as one text: of a tree Gradio would visit every leaf, on both sides, looking for files."""
+    return json.dumps(table_payload(rows, links=links), separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _runs_tab(storage: Storage) -> tuple[Any, list[Any], list[Any]]:
@@ -132,12 +141,12 @@ def _runs_tab(storage: Storage) -> tuple[Any, list[Any], list[Any]]:
     download, chosen, figure = _below("runs")
 
     @lru_cache(maxsize=8)  # until a run is added or taken off
-    def board_of(digests: tuple[str, ...]) -> tuple[list[BoardRow], dict[str, Any], str]:
+    def board_of(digests: tuple[str, ...]) -> tuple[list[BoardRow], str, str]:
         by_digest = {row.digest: row for row in storage.rows()}
         rows = run_board([by_digest[digest] for digest in digests if digest in by_digest], storage)
-        return rows, table_payload(rows, links=True), _csv_file(rows, "h2htalk-runs.csv")
+        return rows, _drawn(rows, links=True), _csv_file(rows, "h2htalk-runs.csv")
 
-    def found(title: str | None) -> tuple[list[str], str | None, tuple[list[BoardRow], dict[str, Any], str]]:
+    def found(title: str | None) -> tuple[list[str], str | None, tuple[list[BoardRow], str, str]]:
         groups = setups(storage.rows())
         title = title if title in groups else next(iter(groups), None)
         return list(groups), title, board_of(tuple(row.digest for row in groups.get(title or "", ())))
@@ -162,7 +171,7 @@ def _runs_tab(storage: Storage) -> tuple[Any, list[Any], list[Any]]:
 def _paper_tab() -> None:
     rows = paper_board()
     _plain(_ABOUT_PAPER)
-    _table(table_payload(rows, links=False), "paper-table")
+    _table(_drawn(rows, links=False), "paper-table")
     _, chosen, figure = _below("paper", rows)
     chosen.change(lambda keys: _comparison(_chosen(rows, keys), []), chosen, figure, **_QUIET)
 
@@ -218,8 +227,8 @@ def _run(storage: Storage, request: gr.Request) -> str:
 
 def _choices(rows: Sequence[BoardRow]) -> list[Any]:
     """Labels to choose by; a name that several rows bear gets the row's key beside it."""
-    names = [row.model for row in rows]
-    return [(row.model if names.count(row.model) == 1 else f"{row.model} ({row.key[:6]})", row.key) for row in rows]
+    bearers = Counter(row.model for row in rows)
+    return [(row.model if bearers[row.model] == 1 else f"{row.model} ({row.key[:6]})", row.key) for row in rows]
 
 
 def _chosen(rows: Sequence[BoardRow], keys: Sequence[str]) -> list[BoardRow]:

@@ -121,7 +121,7 @@ function draw() {
   }
   find("body").replaceChildren(...lines);
   const count = rows.length === 1 ? "1 model" : `${rows.length} models`;
-  find("count").textContent = board.rows.length ? count : "No runs yet.";
+  find("count").textContent = !props.value ? "Reading the board" : board.rows.length ? count : "No runs yet.";
   find("more").hidden = rows.length <= shown;
   find("more").textContent = `Show ${Math.min(PAGE, rows.length - shown)} more of ${rows.length - shown}`;
 }
@@ -151,7 +151,7 @@ function drawChoices() {
 }
 
 function start() {
-  if (props.value && props.value.columns) board = props.value;
+  if (props.value) board = JSON.parse(props.value);
   if (sort.key === null && board.columns.length) sort.key = board.columns.length - 1; // Overall
   for (const part of ["search", "bracket", "grouped", "intervals"]) {
     find(part).oninput = () => { shown = PAGE; draw(); };
