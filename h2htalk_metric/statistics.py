@@ -23,6 +23,7 @@ __all__ = [
     "clustered_test",
     "compare",
     "holm",
+    "intervals",
     "krippendorff_alpha",
     "resampled",
 ]
@@ -111,7 +112,11 @@ def bootstrap(items: Items, *, resamples: int = 10_000, seed: int = 0) -> dict[s
         seed: of the draw.
 
     """
-    draws = resampled(items, resamples=resamples, seed=seed)
+    return intervals(items, resampled(items, resamples=resamples, seed=seed))
+
+
+def intervals(items: Items, draws: Mapping[str, np.ndarray]) -> dict[str, Interval]:
+    """What :func:`bootstrap` makes of the values of :func:`resampled`: every cell's mean and percentiles."""
     tasks = [task for task in TASKS if task in items]
     means = np.array([np.mean(items[task]) for task in tasks])
     return {

@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import zlib
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 from unittest.mock import patch
@@ -13,7 +14,7 @@ import numpy as np
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
 from h2htalk_datasets.prompts import SAP
-from h2htalk_datasets.tasks import select_tasks
+from h2htalk_datasets.tasks import TASKS, select_tasks
 from h2htalk_metric import run_scores
 from h2htalk_metric.lexical import LEXICAL, lexical
 from h2htalk_metric.semantic import Embedder
@@ -69,8 +70,8 @@ def make_run(folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="al
 
 
 @lru_cache
-def _one_each():
-    return chosen_rows(limit=1)
+def _records(count):
+    return chosen_rows(limit=count // len(TASKS))
 
 
 def packed(tree: dict, **changes) -> bytes:
@@ -79,13 +80,16 @@ def packed(tree: dict, **changes) -> bytes:
 
 
 def variant(tree: dict, number: int, words: int = 1) -> bytes:
-    """A run of one record a task under another name, some answers changed and their claims put right."""
+    """A run of equally many records a task under another name, its answers changed and its claims put right."""
     copy = json.loads(json.dumps(tree))
     copy["model"] = f"Model-{number:04}"
-    for answer, record in zip(copy["answers"], _one_each(), strict=True):
+    sums = {task: Counter() for task in copy["claims"]["tasks"]}
+    records = _records(len(copy["answers"]))
+    for answer, record in zip(copy["answers"], records, strict=True):
         answer["prediction"] += f" variant{number}" * words
         values = lexical(answer["prediction"], record["reference"], "en")
-        claims = copy["claims"]["tasks"][record["task"]]
-        claims |= dict(zip(LEXICAL, values, strict=True))
-        claims["composite"] = (sum(values) + answer["ss"]) / 7
+        composite = (sum(values) + answer["ss"]) / 7
+        sums[record["task"]].update(dict(zip(LEXICAL, values, strict=True)) | {"composite": composite})
+    for task, sum_ in sums.items():
+        copy["claims"]["tasks"][task] |= {name: value * len(sums) / len(records) for name, value in sum_.items()}
     return packed(copy)

@@ -434,6 +434,17 @@ def test_a_tie_is_with_the_first_and_with_no_other():
     assert tied_with_first({"1": (None, first)}) == set()
 
 
+def test_a_config_of_one_answer_has_no_interval_and_no_ties(tree, tmp_path):
+    storage = Storage(tmp_path, allow_partial=True)
+    for number, words in enumerate((1, 2)):
+        storage.submit(variant(tree, number, words=words))
+    assert [row.intervals for row in storage.rows()] == [{}, {}]
+    rows = run_board(storage.rows(), storage)
+    assert not any(row.tied for row in rows) and differences(rows, storage) == []
+    assert all(set(row["low"]) == {None} for row in table_payload(rows, links=True)["rows"])
+    assert "–" not in run_page(storage, rows[0].key).split("</table>")[0]
+
+
 def test_partial_rows_compare_without_a_difference(tmp_path):
     rows = [BoardRow(key, key, "1-8B", dict.fromkeys(LAYOUT) | {"DialogueBase": 50.0}) for key in "ab"]
     assert differences(rows, Storage(tmp_path)) == []

@@ -66,7 +66,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> dict:
-    run = make_run(tmp_path_factory.mktemp("runs") / "one", "org/Small-1B", limit=1)
+    run = make_run(tmp_path_factory.mktemp("runs") / "one", "org/Small-1B", limit=2)
     return json.loads(read_run(run, "1-8B").model_dump_json())
 
 
@@ -114,7 +114,7 @@ def _sorts_and_filters(page):
     assert page.evaluate("document.activeElement.textContent") == "Model▲"  # the head is new, the focus is kept
     page.keyboard.press("Enter")
     assert models(page) == ["Model-0001", "Model-0000", "Model-0002"]
-    assert "SS by hashed-words, 11 records of 4,650 (partial)" in page.locator("#scored-with").inner_text()
+    assert "SS by hashed-words, 22 records of 4,650 (partial)" in page.locator("#scored-with").inner_text()
     page.locator("#runs-table [data-part=grouped]").uncheck()
     assert models(page) == ["Model-0002", "Model-0001", "Model-0000"]
     page.locator("#runs-table thead button", has_text="Overall").click()
@@ -177,7 +177,7 @@ def _submits(page, tree, tmp_path):
     page.locator("#send").click()
     refused = page.locator("#verdict .refused")
     refused.wait_for()
-    assert "Refused: answers are missing: ItineraryInitialization 0 of 1" in refused.inner_text()
+    assert "Refused: answers are missing: ItineraryInitialization 1 of 2" in refused.inner_text()
     shot(page, "refused")
     page.reload()
     page.get_by_role("tab", name="Submit").click()
@@ -201,7 +201,7 @@ def _opens_a_run(page, url):
     text = page.locator("body").inner_text()
     assert "SS is claimed" in text and "Signature: embedder:hashed-words" in text and "a partial run" in text
     page.locator("summary", has_text="DialogueBase").click()
-    assert page.locator("details[open] pre").count() == 3
+    assert page.locator("details[open] pre").count() == 2 * 3  # two answers, each with its prompt and reference
     shot(page, "run")
     page.goto(f"{url}run?id=nothing")
     page.locator(".refused", has_text="no submission 'nothing'").wait_for()

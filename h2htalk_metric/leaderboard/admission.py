@@ -37,11 +37,11 @@ from h2htalk_metric.lexical import LEXICAL, lexical
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.semantic import DEFAULT_EMBEDDER, DEMO_NAME, load_embedder, semantic_similarity
 from h2htalk_metric.signature import make_signature
-from h2htalk_metric.statistics import resampled
+from h2htalk_metric.statistics import intervals, resampled
 from h2htalk_metric.synthesis import label_agreement
 from h2htalk_metric.tokenization import clean
 
-ROW_FORMAT = 2
+ROW_FORMAT = 3
 """Raised when rows are computed in another way, so that stored ones are made anew."""
 
 COMPLETE = sum(task.count for task in TASKS.values())
@@ -66,7 +66,7 @@ class Row(BaseModel):
         setup: what must be equal for two rows to be comparable.
         n: number of answers.
         cells: S times 100 by cell name; None where configs are missing.
-        intervals: 95% bootstrap interval by cell name.
+        intervals: 95% bootstrap interval by cell name; without the cells that a config of a single answer is part of.
         tasks: per config the components and composite 0..1, `kept`, n, empty, truncated.
         ss: whether SS was recomputed by the board or is as claimed.
         synthesis: RecollectionSynthesis without its labels; `content_composite` is as claimed.
@@ -134,7 +134,7 @@ class Admitted(NamedTuple):
 
     Attributes:
         row: as shown.
-        draws: Overall times 100 over the bootstrap's resamples, float32 of shape (10000,); empty without Overall.
+        draws: Overall times 100 over the bootstrap's resamples, float32 of shape (10000,); empty if it has no interval.
         samples: by config the answers with the lowest, the middle and the highest lexical score.
 
     """
@@ -164,8 +164,9 @@ def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: 
     items = _items(records, answers, texts, submission.signature.embedder if again else None)
     scores = RunScores(items, submission.signature.model_dump(), submission.manifest.model_dump())
     _check_claims(submission, scores, _SAME_SS if again else _SAME)
-    draws = resampled({task: 100 * values for task, values in scores.composites().items()})
-    intervals = {cell: (_percentile(drawn, 2.5), _percentile(drawn, 97.5)) for cell, drawn in draws.items()}
+    values = {task: 100 * composites for task, composites in scores.composites().items()}
+    draws = resampled(values)
+    known = {cell: (one.low, one.high) for cell, one in intervals(values, draws).items() if one.known}
     row = Row(
         format=ROW_FORMAT,
         digest=digest_of(submission),
@@ -175,7 +176,7 @@ def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: 
         setup=_setup(submission),
         n=len(records),
         cells=scores.row(),
-        intervals=intervals,
+        intervals=known,
         tasks={str(task): values for task, values in scores.by_task().to_dict("index").items()},
         ss="recomputed" if again else "claimed",
         synthesis=_synthesis(submission, records, texts),
@@ -185,7 +186,8 @@ def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: 
         manifest=scores.manifest,
     )
     _refuse_unreadable(row)
-    return Admitted(row, draws.get(OVERALL, np.empty(0)).astype(np.float32), _samples(items, records, answers))
+    overall = draws[OVERALL] if OVERALL in known else np.empty(0)
+    return Admitted(row, overall.astype(np.float32), _samples(items, records, answers))
 
 
 def recomputable(embedder: str) -> bool:
@@ -199,10 +201,6 @@ def digest_of(submission: Submission) -> str:
     for identity, text in sorted((answer.id, clean(answer.prediction).strip()) for answer in submission.answers):
         digest.update(f"\n{identity}\t{text}".encode())
     return digest.hexdigest()[:20]
-
-
-def _percentile(draws: np.ndarray, share: float) -> float:
-    return float(np.percentile(draws, share))
 
 
 def _setup(submission: Submission) -> dict[str, str]:

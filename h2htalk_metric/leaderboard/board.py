@@ -143,10 +143,10 @@ def tied_with_first(overalls: Mapping[str, tuple[float | None, np.ndarray]]) -> 
         overalls: Overall, and its resamples of shape (resamples,) drawn with one seed, by key.
 
     Returns:
-        Keys, without the best row's own; rows without Overall are left out.
+        Keys, without the best row's own; rows without Overall or resamples are left out.
 
     """
-    known = {key: (value, draws) for key, (value, draws) in overalls.items() if value is not None}
+    known = {key: (value, draws) for key, (value, draws) in overalls.items() if value is not None and draws.size}
     if not known:
         return set()
     first = max(known, key=lambda key: known[key][0])
@@ -158,9 +158,9 @@ def tied_with_first(overalls: Mapping[str, tuple[float | None, np.ndarray]]) -> 
 def differences(rows: Sequence[BoardRow], storage: Storage) -> list[tuple[str, float, float, float]]:
     """Overall of each further row minus the first's: model, difference, ends of its paired 95% bootstrap interval.
 
-    Rows without Overall are left out; there is nothing to compare where fewer than two have one.
+    Rows without Overall or an interval of it are left out; fewer than two can't be compared.
     """
-    known = [(row, value) for row in rows if (value := row.cells[OVERALL]) is not None]
+    known = [(row, value) for row in rows if (value := row.cells[OVERALL]) is not None and OVERALL in row.intervals]
     gaps = []
     for row, value in known[1:]:
         first, best = known[0]
