@@ -1,9 +1,8 @@
 """How well the batch plan keeps many ranks busy: measured batch times, replayed on 1 to 512 ranks.
 
-Batches spread over the real plan of the full corpus are timed with the demo model, each twice, of which the faster counts:
-what other guests of the machine take is no property of a batch. From them a line is fitted (seconds against prompt tokens
-that are read anew, decoding steps, and rows times steps) that prices every batch of the plan, each with the residual of
-a timed one, drawn by a seed. Then ranks take batches from a queue, in the plan's order. Two
+Batches spread over the real plan of the full corpus are timed with the demo model. From them a line is fitted (seconds
+against prompt tokens beyond the shared prefix, decoding steps, and rows times steps) that prices every batch of the plan,
+each with the residual of a timed one drawn by a seed. Then ranks take batches from a queue, in the plan's order. Two
 figures come of it: how busy the ranks are, and how much faster than one rank they end, which is less, since every rank
 computes the prefixes of the relationships that it meets.
 
@@ -20,7 +19,6 @@ from results import seconds, write
 from h2htalk_datasets.generation import Batch, Prompt, make_plan
 from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
 from h2htalk_datasets.generation.models import load_model
-from h2htalk_datasets.generation.prefix_cache import common_prefix
 from h2htalk_datasets.generation.transformers_engine import TransformersEngine
 
 SIZES = (8, 16)
@@ -30,11 +28,10 @@ RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 def features(engine, prompts: Sequence[Prompt]) -> list[float]:
     """What a batch's time depends on: tokens that are read anew, decoding steps, rows times steps."""
-    rows = [engine._tokens[prompt.id] for prompt in prompts]
-    kept = engine._shared[prompts[0].group][1]
-    own = max(kept, common_prefix(rows)) if len(rows) > 1 else kept  # what the batch shares beyond is read once
+    rows = [len(engine._tokens[prompt.id]) for prompt in prompts]
+    shared = engine._shared[prompts[0].group][1]
     steps = max(prompt.max_new_tokens for prompt in prompts)
-    return [1.0, own - kept + sum(len(row) - own for row in rows), steps, steps * len(rows)]
+    return [1.0, sum(rows) - shared * len(rows), steps, steps * len(rows)]
 
 
 def timed(engine, prompts, plan: list[Batch]) -> tuple[np.ndarray, np.ndarray, list[float]]:
@@ -47,7 +44,7 @@ def timed(engine, prompts, plan: list[Batch]) -> tuple[np.ndarray, np.ndarray, l
         if met and word.group not in met:  # the very first also computes what all relationships share
             prefixes.append(first - kept)
         met.add(word.group)
-        took.append(min(seconds(lambda ask=asked: engine.answer(ask.prompts, ask.seed), 2)))
+        took += seconds(lambda ask=asked: engine.answer(ask.prompts, ask.seed))
     return np.array([features(engine, asked.prompts) for asked in chosen]), np.array(took), prefixes
 
 
