@@ -50,7 +50,7 @@ def work(out: Path, slow: bool) -> None:
 def launched(processes: int, slow: bool = False) -> float:
     """The seconds that a job of so many processes takes, start-up aside."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "seconds.json"
+        out = Path(folder) / "seconds"
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
         command += [__file__, "work", str(out), "slow" if slow else "even"]
         subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})

@@ -116,7 +116,15 @@ def bootstrap(items: Items, *, resamples: int = 10_000, seed: int = 0) -> dict[s
 
 
 def intervals(items: Items, draws: Mapping[str, np.ndarray]) -> dict[str, Interval]:
-    """What :func:`bootstrap` makes of the values of :func:`resampled`: every cell's mean and percentiles."""
+    """What :func:`bootstrap` makes of the values of :func:`resampled`: every cell's mean, and its 95% interval.
+
+    The interval of a cell that holds a config of one item is undefined.
+
+    Args:
+        items: config name to its items' values, on any scale; the intervals are on the same.
+        draws: of the same items, by cell, each of shape (resamples,).
+
+    """
     tasks = [task for task in TASKS if task in items]
     means = np.array([np.mean(items[task]) for task in tasks])
     return {
