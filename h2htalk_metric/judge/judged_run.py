@@ -15,9 +15,8 @@ from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.blend import blend, flagged
 from h2htalk_metric.judge.items import items_of
 from h2htalk_metric.judge.marking import Item
-from h2htalk_metric.judge.marks import NOT_ASKED
 from h2htalk_metric.judge.prompt import prompt_hash
-from h2htalk_metric.judge.run_judgements import Panel, standing
+from h2htalk_metric.judge.run_judgements import Panel, standing, verdicts_of
 from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.statistics import krippendorff_alpha
 
@@ -117,18 +116,14 @@ def _row(
     panel: Panel,
     human: Mapping[str, float],
 ) -> dict[str, Any]:
-    said = {judge: lines.get((item.id, judge), {"unscored": NOT_ASKED}) for judge in panel.judges}
-    faults = {judge: line["unscored"] for judge, line in said.items() if "unscored" in line}
+    said, why = verdicts_of(item.id, lines, panel)
     row: dict[str, Any] = {"id": item.id, "task": item.rubric.name, "composite": composite}
-    row |= {"judge": np.nan, "spread": np.nan, "gap": np.nan, "unscored": None, "human": human.get(item.id, np.nan)}
+    row |= {"judge": np.nan, "spread": np.nan, "gap": np.nan, "unscored": why, "human": human.get(item.id, np.nan)}
     row |= {"j_judge": np.nan, "flagged": False, "j": np.nan}
-    if faults:
-        # A mean over those judges that did answer would be another panel's.
-        row["unscored"] = "; ".join(f"{judge}: {why}" for judge, why in faults.items())
-    elif said:
-        marks = [line["score"] for line in said.values()]
+    if said:
+        marks = [line["score"] for line in said]
         row |= {"judge": fmean(marks), "spread": max(marks) - min(marks)}
-        row["gap"] = fmean(line["position_gap"] for line in said.values())
+        row["gap"] = fmean(line["position_gap"] for line in said)
         row["j_judge"] = row["j"] = blend(composite, row["judge"], panel.alpha)
         row["flagged"] = flagged(row["j_judge"], panel.tau)
     if item.id in human:

@@ -4,7 +4,7 @@ A judge gives an item a verdict in each position (answer first, reference first)
 all of them stand side by side here. People's: :func:`h2htalk_metric.review.scores.people_marks`.
 """
 
-__all__ = ["JUDGE", "NOT_ASKED", "PEOPLE", "Marks", "Verdict", "agreement_of", "judge_marks"]
+__all__ = ["JUDGE", "PEOPLE", "Marks", "Verdict", "agreement_of", "judge_marks"]
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +18,10 @@ import numpy as np
 from h2htalk_metric.judge.items import probe_items
 from h2htalk_metric.judge.marking import Item
 from h2htalk_metric.judge.prompt import prompt_hash
-from h2htalk_metric.judge.run_judgements import Panel, standing
+from h2htalk_metric.judge.run_judgements import Panel, standing, verdicts_of
 from h2htalk_metric.statistics import krippendorff_alpha
 
 JUDGE, PEOPLE = "judge", "people"
-NOT_ASKED = "not asked yet"
 
 Verdict = Mapping[str, float]
 """Criterion to mark; whole, or a mean of several draws."""
@@ -76,13 +75,11 @@ def judge_marks(folder: str | Path, items: Sequence[Item] | None = None) -> Mark
     verdicts: dict[str, list[Verdict]] = {}
     reasons: Counter[str] = Counter()
     for item in items:
-        said = {judge: lines.get((item.id, judge), {"unscored": NOT_ASKED}) for judge in panel.judges}
-        faults = [f"{judge}: {line['unscored']}" for judge, line in said.items() if "unscored" in line]
-        if faults:
-            # A mean over those judges that did answer would be another panel's.
-            reasons["; ".join(faults)] += 1
+        said, why = verdicts_of(item.id, lines, panel)
+        if why:
+            reasons[why] += 1
         else:
-            verdicts[item.id] = [marks for line in said.values() for marks in line["positions"].values()]
+            verdicts[item.id] = [marks for line in said for marks in line["positions"].values()]
     settings: dict[str, Any] = {"evidence": panel.evidence, "seed": panel.seed, "prompt": prompt_hash()}
     settings |= {"server": panel.server} if panel.server else {}
     return Marks(JUDGE, panel.judges, verdicts, dict(reasons.most_common()), settings=settings)

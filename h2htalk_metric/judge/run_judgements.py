@@ -4,12 +4,12 @@ judgements.jsonl   append-only, a line an item and judge: marks, or why there ar
 judge.json         the panel and its settings, alpha and tau, as last asked for
 """
 
-__all__ = ["Panel", "append_judgement", "judge_names", "judge_run", "standing"]
+__all__ = ["Panel", "append_judgement", "judge_names", "judge_run", "standing", "verdicts_of"]
 
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,24 @@ def standing(folder: Path, items: Sequence[Item], panel: Panel) -> dict[tuple[st
         if line["key"] in keys and (place not in found or "unscored" not in line):
             found[place] = line
     return found
+
+
+def verdicts_of(
+    identity: str, lines: Mapping[tuple[str, str], dict[str, Any]], panel: Panel
+) -> tuple[list[dict[str, Any]], str | None]:
+    """What each judge of a panel said of an item, in the panel's order, or why the panel has no verdict.
+
+    There is none as long as one judge has none: a mean over those that did answer would be another panel's.
+
+    Args:
+        identity: of the record.
+        lines: see :func:`standing`.
+        panel: who was asked.
+
+    """
+    said = {judge: lines.get((identity, judge), {"unscored": "not asked yet"}) for judge in panel.judges}
+    faults = [f"{judge}: {line['unscored']}" for judge, line in said.items() if "unscored" in line]
+    return ([], "; ".join(faults)) if faults else (list(said.values()), None)
 
 
 def judge_run(
