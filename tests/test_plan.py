@@ -33,6 +33,16 @@ def test_the_plan_is_a_pure_function_of_what_is_asked(asked, size, random):
     assert make_plan([prompts[i] for i in order], [lengths[i] for i in order], size) == plan
 
 
+def test_of_batches_with_equal_room_the_one_that_reads_more_comes_first():
+    def prompt(name: str, group: str, text: str) -> Prompt:
+        return Prompt(name, "t", group, ({"role": "user", "content": text},), 64)
+
+    alike = [prompt(f"alike{i}", "a", "x" * 500 + str(i)) for i in range(2)]  # 500 characters once, though longer
+    apart = [prompt(f"apart{i}", "b", str(i) + "x" * 400) for i in range(2)]  # 400 twice
+    plan = make_plan(alike + apart, [509, 509, 409, 409], 2)
+    assert [batch.ids[0] for batch in plan] == ["apart0", "alike0"]
+
+
 def test_seeds_come_from_the_batch():
     one, same, other = Batch(0, ("a", "b")), Batch(7, ("a", "b")), Batch(0, ("a", "c"))
     assert one.seed(3) == same.seed(3) != other.seed(3)

@@ -3,7 +3,7 @@
 It is the same at every world size, so the answers do not depend on how many ranks took part. What shares a
 batch is one relationship, whose prompts begin with the same tokens; within it, prompts of like answer length
 sit together, so that short answers do not wait for long ones. The longest batches come first, which balances
-the ranks' ends.
+the ranks' ends: those with the most room for answers, and of them those that read the most.
 """
 
 __all__ = ["Batch", "make_plan"]
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
+from os.path import commonprefix
 
 from h2htalk_datasets.generation.engine import Asked, Prompt
 
@@ -60,8 +61,15 @@ def make_plan(prompts: Sequence[Prompt], lengths: Sequence[int], batch_size: int
     for _, members in groupby(measured, key=lambda pair: pair[0].group):
         group = list(members)
         for start in range(0, len(group), batch_size):
-            part = group[start : start + batch_size]
-            longest = max(prompt.max_new_tokens for prompt, _ in part)
-            cut.append((longest, sum(length for _, length in part), tuple(prompt.id for prompt, _ in part)))
+            part = [prompt for prompt, _ in group[start : start + batch_size]]
+            longest = max(prompt.max_new_tokens for prompt in part)
+            cut.append((longest, _characters_read(part), tuple(prompt.id for prompt in part)))
     cut.sort(key=lambda batch: (-batch[0], -batch[1], batch[2]))
     return [Batch(number, ids) for number, (_, _, ids) in enumerate(cut)]
+
+
+def _characters_read(prompts: Sequence[Prompt]) -> int:
+    """What an engine reads for a batch if it reads only once what all its prompts begin with."""
+    texts = ["".join(message["content"] for message in prompt.messages) for prompt in prompts]
+    shared = len(commonprefix(texts))  # noqa: RUF071 of texts, not of paths
+    return sum(map(len, texts)) - (len(texts) - 1) * shared
