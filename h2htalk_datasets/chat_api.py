@@ -116,6 +116,9 @@ class ChatAPI:
         key = os.environ.get(KEY)
         if key is None and base_url is None:
             raise H2HTalkError(f"no API key: set {KEY} in the environment, or name another server with --base-url")
+        key = key and key.strip()  # a line's end comes along easily, from a file or a secret
+        if key and not (key.isascii() and key.isprintable()):
+            raise H2HTalkError(f"{KEY} holds characters that no key has; set it anew")  # else the client would quote it
         self.model, self.url = model, public_url(base_url)
         self._key, self._timeout, self._retries = key, timeout, retries
         self._heard = False  # whether the server has ever answered anything
@@ -298,16 +301,19 @@ def _reply(text: str) -> Reply:
         content = message.get("content") or ""
         if not isinstance(content, str):
             raise TypeError
+        usage = body.get("usage") or {}
+        prompt_tokens, new_tokens = (int(usage.get(f"{part}_tokens") or 0) for part in ("prompt", "completion"))
+        reason = str(choice.get("finish_reason") or "stop")
+        thoughts = message.get("reasoning_content") or message.get("reasoning")
     except (ValueError, LookupError, TypeError, AttributeError):
         raise NoReply("the server's reply is no chat completion", text, passing=True, spoiled=1) from None
-    usage = body.get("usage") or {}
-    return Reply(
-        content.encode("utf-16", "surrogatepass").decode("utf-16", "replace"),  # half a character is none
-        choice.get("finish_reason") or "stop",
-        int(usage.get("prompt_tokens") or 0),
-        int(usage.get("completion_tokens") or 0),
-        message.get("reasoning_content") or message.get("reasoning"),
-    )
+    kept = _whole(thoughts) if isinstance(thoughts, str) else None
+    return Reply(_whole(content), reason, prompt_tokens, new_tokens, kept)
+
+
+def _whole(text: str) -> str:
+    """Half a character, as a reply that was cut may end in, is none and can't be stored."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _refused_field(error: "openai.APIStatusError", fields: Iterable[str]) -> str | None:

@@ -134,8 +134,9 @@ def merge(
 
     folder = RunFolder(run_folder)
     sources = [RunFolder(other) for other in others or []]
-    if sources and not run_folder.exists():
+    if sources and not folder.begun:
         folder.open(sources[0].manifest())
+        folder.unlock()
     manifest = folder.manifest()
     for source in sources:
         print(f"{source.path}: {folder.take_in(source)} shards copied")

@@ -49,6 +49,15 @@ def test_thoughts_kept_apart_by_the_server():
         assert ask(ChatAPI("m", server.url)).reasoning == "let me see"
 
 
+@pytest.mark.parametrize(("sent", "kept"), [("and so\ud83d", "and so\ufffd"), (["a", "list"], None)])
+def test_thoughts_that_could_not_be_written_down_cost_no_answer(sent, kept):
+    body = completion("yes")
+    body["choices"][0]["message"]["reasoning_content"] = sent
+    with scripted(lambda request: body) as server:
+        reply = ask(ChatAPI("m", server.url))
+    assert (reply.text, reply.reasoning) == ("yes", kept)
+
+
 def test_a_third_of_calls_spoiled_and_every_answer_arrives():
     with scripted(lambda r: f"echo {r['messages'][0]['content']}") as server, faulty(server.url, 0.33, seed=4) as proxy:
         api = ChatAPI("m", proxy.url, timeout=1.0, retries=8)
@@ -178,6 +187,16 @@ def test_a_wrong_key_or_model_ends_all_in_one_line(monkeypatch):
             ask(ChatAPI("m", server.url))
         assert "secret" not in str(error.value)
         assert server.headers[0]["authorization"] == "Bearer sk-very-secret"
+
+
+def test_a_key_with_a_lines_end_is_the_key_and_an_impossible_one_is_not_shown(monkeypatch, capfd):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\r\n")
+    with scripted(lambda request: "yes") as server:
+        assert ask(ChatAPI("m", server.url)).text == "yes"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-sec\nret")
+    with pytest.raises(H2HTalkError, match="OPENAI_API_KEY holds characters that no key has") as refused:
+        ChatAPI("m", server.url)
+    assert "sk-sec" not in str(refused.value) + "".join(capfd.readouterr())
 
 
 def test_no_key_for_openai_itself():

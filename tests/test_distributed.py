@@ -1,4 +1,4 @@
-"""Scoring over two real processes."""
+"""Scoring, and answering in memory, over two real processes."""
 
 import json
 from pathlib import Path
@@ -49,3 +49,10 @@ def test_two_ranks_score_as_one_process_does():
 )
 def test_one_ranks_fault_reaches_both(parts, embedder, fault):
     assert on_two_ranks(parts, embedder) == [fault] * 2
+
+
+def test_ranks_of_a_training_loop_do_not_wait_for_one_that_cannot_go_on():
+    done = run(*torchrun(2, [str(Path(__file__).with_name("answer_on_ranks.py"))]))
+    said = sorted(line for line in done.stdout.splitlines() if line.startswith("RANK "))
+    reason = "MemoryError: one prompt is too long"
+    assert said == [f"RANK 0 H2HTalkError: another rank could not go on ({reason})", f"RANK 1 {reason}"], done.stderr

@@ -9,7 +9,7 @@ import torch
 from launch import alone, arguments, lines_on_disk, started, torchrun
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan
+from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan, models
 from h2htalk_datasets.generation.generate import chosen_rows
 from h2htalk_datasets.generation.models import load_model
 from h2htalk_datasets.generation.transformers_engine import TransformersEngine, _Draw
@@ -194,6 +194,19 @@ def test_two_jobs_never_share_a_folder(settings, tmp_path):
 def test_an_unknown_model_is_one_line():
     with pytest.raises(H2HTalkError, match="can't load the model 'nobody/nothing'"):
         load_model("nobody/nothing")
+
+
+def test_a_revision_is_of_the_checkpoint_and_not_of_what_lies_beside(tmp_path):
+    weights, size = tmp_path / "model.safetensors", 64 * 2**20
+    weights.write_bytes(bytes(size))
+    before = models._digest(tmp_path)
+    (tmp_path / "run" / "shards").mkdir(parents=True)
+    (tmp_path / "run" / "run.json").write_text("{}")
+    assert models._digest(tmp_path) == before
+    with weights.open("r+b") as handle:  # one matrix in the middle, of a layer of 256 by 256
+        handle.seek(size // 3)
+        handle.write(b"\1" * 256 * 256 * 2)
+    assert models._digest(tmp_path) != before
 
 
 def test_unknown_dtype_is_named(tiny_model):

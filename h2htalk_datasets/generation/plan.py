@@ -40,7 +40,7 @@ def make_plan(prompts: Sequence[Prompt], lengths: Sequence[int], batch_size: int
     Args:
         prompts: all prompts of the run.
         lengths: their lengths in tokens, in the same order.
-        batch_size: prompts a batch at most; the user's, it never follows from the number of ranks.
+        batch_size: prompts a batch at most; the user's, or found at a run's first start and kept in its manifest.
 
     Returns:
         Batches, the longest expected first; every prompt in exactly one.

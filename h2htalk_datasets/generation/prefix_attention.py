@@ -49,7 +49,13 @@ def share(keys: torch.Tensor, prefix: SharedPrefix | None) -> torch.Tensor:
 
 
 def attend_to_prefix_once(model: Any) -> None:
-    """Switch a model to this attention where it serves: on a CPU, in float32, in place of torch's own (sdpa)."""
+    """Switch a model to this attention where it serves: on a CPU, in float32, in place of torch's own (sdpa).
+
+    Not where tokens see a window only, for some models say so nowhere but in the mask.
+    """
+    config = model.config.get_text_config()
+    if any(getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")):
+        return
     if (model.device.type, model.dtype, model.config._attn_implementation) == ("cpu", torch.float32, "sdpa"):
         model.set_attn_implementation(_NAME)
 

@@ -12,6 +12,7 @@ __all__ = ["RunFolder", "Shard", "flat", "write_atomically"]
 
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from filelock import FileLock, SoftFileLock, Timeout
 from h2htalk_datasets.errors import H2HTalkError
 
 _MISSING = "(nothing)"
+_OWN_BEGINNING = re.compile(r"\.lock|\.run\.json\..*\.part")  # what a job leaves that ended before it wrote run.json
 
 
 class RunFolder:
@@ -50,21 +52,25 @@ class RunFolder:
         return (self.path / "run.json").exists()
 
     def open(self, manifest: Mapping[str, Any]) -> None:
-        """Create the folder with this manifest, or check that an existing one has the same.
+        """Create the folder with this manifest, or check that an existing one has the same; and lock it.
 
         Raises:
-            H2HTalkError: the folder can't be written, isn't a run's, or its manifest differs (each key is named).
+            H2HTalkError: the folder can't be written, isn't a run's, another job is at work in it, or its manifest
+                differs (each key is named).
 
         """
-        file, known = self.path / "run.json", self.begun
-        if known:
-            self.refuse_changes(manifest)
-        else:
-            self.refuse_foreign()
-        with _writing(f"the run folder {self.path}"):
-            (self.path / "shards").mkdir(parents=True, exist_ok=True)
-            if not known:
-                write_atomically(file, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+        self.refuse_foreign()
+        self.lock()  # before the manifest: of two jobs that begin one folder, only one may say what it is
+        try:
+            if self.begun:
+                self.refuse_changes(manifest)
+            with _writing(f"the run folder {self.path}"):
+                if not self.begun:
+                    write_atomically(self.path / "run.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+                (self.path / "shards").mkdir(exist_ok=True)
+        except BaseException:
+            self.unlock()
+            raise
 
     def refuse_foreign(self) -> None:
         """Refuse a path that holds something else; so cheap that it comes before a model is loaded.
@@ -75,7 +81,7 @@ class RunFolder:
         """
         if self.begun or not self.path.exists():
             return
-        if not self.path.is_dir() or any(self.path.iterdir()):
+        if not self.path.is_dir() or any(not _OWN_BEGINNING.fullmatch(file.name) for file in self.path.iterdir()):
             raise H2HTalkError(f"{self.path} exists and is no run folder (it has no run.json); name another --out")
 
     def manifest(self) -> dict[str, Any]:
@@ -147,6 +153,7 @@ class RunFolder:
         """
         self._lock = FileLock(self.path / ".lock")
         with _writing(f"the run folder {self.path}"):
+            self.path.mkdir(parents=True, exist_ok=True)
             try:
                 self._lock.acquire(timeout=0)
             except Timeout:

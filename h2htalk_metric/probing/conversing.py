@@ -62,10 +62,10 @@ def converse(
 
     """
     briefs = load_briefs()[:limit]
-    _open(folder, companion, user, briefs, settings, turns)
     run = RunFolder(folder)
     run.lock()
     try:
+        _open(folder, companion, user, briefs, settings, turns)
         with Progress("conversations", len(briefs)) as progress:
             for done, brief in enumerate(briefs, 1):
                 _hold(folder, brief, companion, user, settings, turns)

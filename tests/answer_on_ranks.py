@@ -1,0 +1,25 @@
+"""Two ranks answer in memory, and rank 1 can't go on; each prints what it then raised. Run by test_distributed.py."""
+
+from h2htalk_datasets.generation import Prompt
+from h2htalk_datasets.generation.in_memory import answer_all
+from h2htalk_datasets.generation.work_queue import Group
+
+
+class Engine:
+    """Has nothing to answer on rank 0, and on rank 1 not the memory to."""
+
+    def prepare(self, prompts):
+        return [1] * len(prompts)
+
+    def stream(self, batches):
+        if group.rank == 1:
+            raise MemoryError("one prompt is too long")
+        return []
+
+
+group = Group()
+try:
+    answer_all(Engine(), [Prompt("id", "t", "g", (), 4)], batch_size=1, seed=0, group=group, key="run")
+except Exception as error:
+    print(f"RANK {group.rank} {type(error).__name__}: {error}", flush=True)
+group.close()
