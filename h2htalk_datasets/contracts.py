@@ -10,7 +10,11 @@ from h2htalk_datasets.tasks import TASKS
 
 # Answers are untrusted: a run of stops is tried once, from its first, and a line's own blanks only, so that both stay
 # linear in the answer's length.
-_SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+(?=\s|$|[\"'’”)])")
+_SENTENCE_ENDS = re.compile(  # after which a blank, a quote's end or an emoji may come
+    r"(?<![.!?…])[.!?…]+(?=\s|$|[\"'’”)*]|(?![–—…])[^\x00-\x7f\w])|[。！？]+"
+)
+_IDEOGRAPH = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")  # written without blanks; each counts as a word
+_BETWEEN = re.compile(r"[()\u3000-\u303f\uff01-\uff0f\uff1a-\uff20]")  # brackets, and the signs of that writing
 _LISTED = re.compile(r"^[^\S\n]*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
 
 
@@ -27,7 +31,7 @@ def contract_fault(record: Record, text: str) -> str | None:
 
 def _too_long(record: Record, text: str) -> str | None:
     limit = TASKS[record.task].word_limit
-    count = len(re.sub(r"[()]", " ", text).split())
+    count = len(_BETWEEN.sub(" ", _IDEOGRAPH.sub(" x ", text)).split())
     return f"{count} words, the limit is {limit}" if limit is not None and count > limit else None
 
 

@@ -22,7 +22,7 @@ class EmbeddingCache:
 
     Args:
         embedder: its name.
-        revision: of its weights; another revision has another file.
+        revision: of its weights, and their precision; another revision has another file.
         folder: where the files lie; ``h2htalk/embeddings`` under ``HF_HOME`` if not given.
 
     """

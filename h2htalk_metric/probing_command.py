@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[Path, typer.Argument(help="The run folder of the model.")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="Records, drawn evenly; all if not given.")]
+BriefsOption = Annotated[int | None, typer.Option("--limit", min=1, help="Conversations, the first; all if not given.")]
 JudgeOption = Annotated[str | None, typer.Option("--judge", help="The judging model; several by commas are a panel.")]
 UrlOption = Annotated[str | None, typer.Option("--base-url", help="The judge's server; OpenAI's own if not given.")]
 EvidenceOption = Annotated[int, typer.Option("--evidence", min=0, help="Explanations drawn before marks.")]
@@ -128,7 +129,7 @@ def converse(
     user: Annotated[str, typer.Option("--user", help="The model that plays the user, as for --model.")],
     user_url: Annotated[str | None, typer.Option("--user-url", help="Its server; loaded here if not given.")] = None,
     turns: Annotated[int, typer.Option("--turns", min=4, max=8, help="Messages of the user at most.")] = 8,
-    limit: LimitOption = None,
+    limit: BriefsOption = None,
     judge: JudgeOption = None,
     base_url: UrlOption = None,
     evidence: EvidenceOption = 0,

@@ -1,6 +1,6 @@
 """Score a run folder: predictions.jsonl in, scores.parquet and score.json out."""
 
-__all__ = ["STAMP", "RunScores", "measure_run", "predictions_of", "records_of", "score_run"]
+__all__ = ["ANSWERS", "STAMP", "RunScores", "measure_run", "predictions_of", "records_of", "score_run"]
 
 import hashlib
 import json
@@ -28,6 +28,8 @@ from h2htalk_metric.synthesis import contents, label_agreement
 _SYNTHESIS = "RecollectionSynthesis"
 STAMP = "scoring"
 """The key under which both files of a scoring bear a digest of its summary."""
+ANSWERS = "answers"
+"""The key under which ``score.json`` bears a digest of what was scored."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,25 @@ class RunScores:
         """Read the scores that :func:`score_run` left in a run folder.
 
         Raises:
-            H2HTalkError: there are none, they can't be read, or the two files are not of one scoring.
+            H2HTalkError: there are none, they can't be read, the two files are not of one scoring, or the run's answers
+                are others by now.
 
         """
         run = RunFolder(folder)
         manifest = run.manifest()
-        items, signature = _stored(run)
-        return cls(items, signature, manifest)
+        items, summary = _stored(run)
+        scored, now = summary.get(ANSWERS), _answers(run)
+        if scored and now and scored != now:
+            raise H2HTalkError(f"the scores in {folder} are of other answers; run: h2htalk score {folder}")
+        return cls(items, summary["signature"], manifest)
+
+    @classmethod
+    def stored(cls, folder: str | Path) -> "RunScores":
+        """The same, whatever the run's answers are by now."""
+        run = RunFolder(folder)
+        manifest = run.manifest()
+        items, summary = _stored(run)
+        return cls(items, summary["signature"], manifest)
 
     @property
     def model(self) -> str:
@@ -144,26 +158,28 @@ def measure_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScor
 def score_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScores:
     """Score a complete run as :func:`measure_run` does, and write ``scores.parquet`` and ``score.json`` beside it.
 
-    Both files bear one stamp, so that of a scoring that is broken off between them no reader takes the halves.
+    Both files bear one stamp, so that of a scoring that is broken off between them no reader takes the halves; and
+    ``score.json`` bears a digest of the answers, so that nobody takes them for the scores of others.
     """
-    result = measure_run(folder, embedder)
     path = Path(folder)
+    answers = _answers(RunFolder(path))
+    result = measure_run(folder, embedder)
     summary = result.summary()
     stamp = hashlib.sha256(json.dumps(summary).encode()).hexdigest()[:16]
     items = result.items.copy(deep=False)
     items.attrs[STAMP] = stamp
     write_atomically(path / "scores.parquet", items.to_parquet(index=False))
-    content = json.dumps({STAMP: stamp, **summary}, indent=1, allow_nan=False)
+    content = json.dumps({STAMP: stamp, ANSWERS: answers, **summary}, indent=1, allow_nan=False)
     write_atomically(path / "score.json", content + "\n")
     return result
 
 
 def _stored(run: RunFolder) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The items of ``scores.parquet`` and the signature of ``score.json``, if they belong together."""
+    """The items of ``scores.parquet`` and what ``score.json`` holds, if they belong together."""
     try:
         items = pd.read_parquet(run.path / "scores.parquet")
         summary = json.loads((run.path / "score.json").read_text("utf-8"))
-        stamp, signature = summary.get(STAMP), summary["signature"]
+        stamp, _ = summary.get(STAMP), summary["signature"]
     except FileNotFoundError:
         raise H2HTalkError(f"{run.path} is not scored yet; run: h2htalk score {run.path}") from None
     except (OSError, ValueError, KeyError) as error:
@@ -173,7 +189,14 @@ def _stored(run: RunFolder) -> tuple[pd.DataFrame, dict[str, Any]]:
             f"scores.parquet and score.json in {run.path} are of two scorings, one of which was broken off; "
             f"run: h2htalk score {run.path}"
         )
-    return items, signature
+    return items, summary
+
+
+def _answers(run: RunFolder) -> str | None:
+    """A digest of the run's answers, or None where the file isn't there any more."""
+    if not run.predictions_file.exists():
+        return None
+    return hashlib.sha256(run.predictions_file.read_bytes()).hexdigest()[:16]
 
 
 def _score(texts: list[str], records: list[dict[str, Any]], embedder: str) -> Scores:

@@ -80,7 +80,9 @@ def semantic_similarity(predictions: Sequence[str], references: Sequence[str], e
         one, other = vectors[: len(predictions)], vectors[len(predictions) :]
     else:
         one = embedder.encode(predictions)
-        other = EmbeddingCache(embedder.name, embedder.revision).encode(references, embedder.encode)
+        other = EmbeddingCache(embedder.name, f"{embedder.revision} {embedder.precision}").encode(
+            references, embedder.encode
+        )
     cosines = np.einsum("ij,ij->i", one, other)
     return np.clip(cosines, 0.0, 1.0).astype(float)
 

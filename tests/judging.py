@@ -46,6 +46,12 @@ def answer_first(request):
     return user.index("<<<BEGIN ANSWER") < user.index("<<<BEGIN REFERENCE")
 
 
+def by_content(request):
+    """Marks that depend on what is marked, and on where it stands."""
+    marks = [(sum(block(request, "ANSWER").encode()) >> shift) % 6 for shift in range(5)]
+    return verdict(*(marks if answer_first(request) else reversed(marks)))
+
+
 _SLOPPY = re.compile(r"<\s*<\s*<[^\w<>]*(begin|end)\b[^<>]*>\s*>\s*>", re.IGNORECASE)
 
 

@@ -1,7 +1,15 @@
-"""Parts of the review's tests: a rubric of two criteria, and items of it."""
+"""Parts of the review's tests: rubrics, items and marks of them, a review, a judged run."""
 
+import json
+
+import pandas as pd
+from judging import make_run
+
+from h2htalk_metric.judge.items import items_of
+from h2htalk_metric.judge.marking import item_key
 from h2htalk_metric.judge.rubric import Rubric
-from h2htalk_metric.review import Part, ReviewItem
+from h2htalk_metric.judge.run_judgements import Panel
+from h2htalk_metric.review import Part, ReviewItem, Reviews
 
 LEVELS = {level: f"Level {level}." for level in range(6)}
 RUBRIC = Rubric.model_validate(
@@ -32,3 +40,34 @@ SAFETY = Rubric.model_validate(
 
 def item(name, group="flagged", rubric=RUBRIC, answer="An answer."):
     return ReviewItem(name, rubric.name, (Part("Given", f"Given to {name}."),), "A reference.", answer, rubric, group)
+
+
+def marks(true, warm):
+    return {"true": true, "warm": warm}
+
+
+def safety(safe_, care, plain_):
+    return {"safe": safe_, "care": care, "plain": plain_}
+
+
+def four_items(folder):
+    """A review of four items: one a control, one whose answer looks like a formula, one of other criteria."""
+    items = [item("a"), item("b", "control"), item("c", answer="=1+1"), item("d", rubric=SAFETY)]
+    return Reviews.create(folder, items, {"seed": 3})
+
+
+def judged_run(folder):
+    """A run of two records a judged task, S = 0.5, and a judge whose scores are 1 to 5 and one failure."""
+    records = make_run(folder)
+    signature = {"embedder": "by hand"}
+    composites = pd.DataFrame({"id": [r["id"] for r in records], "task": [r["task"] for r in records]})
+    composites.assign(composite=0.5).to_parquet(folder / "scores.parquet")
+    (folder / "score.json").write_text(json.dumps({"signature": signature}))
+    Panel(("model",)).write(folder)
+    lines = []
+    for asked, score in zip(items_of(folder), [1, 2, 4, 5, 5, None], strict=True):
+        line = {"id": asked.id, "judge": "model", "key": item_key(asked, "model", 0, 0), "rubric": asked.rubric.name}
+        said = {"unscored": "no"} if score is None else {"score": score, "verdict": {}, "position_gap": 0, "why": {}}
+        lines.append(json.dumps(line | said))
+    (folder / "judgements.jsonl").write_text("\n".join(lines) + "\n")
+    return folder

@@ -11,7 +11,7 @@ from servers import scripted
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.generate import chosen_probes
 from h2htalk_datasets.prompts import SAP
-from h2htalk_metric.judge.items import probe_items as judge_items
+from h2htalk_metric.judge.items import probe_items
 from h2htalk_metric.judge.marking import Judge
 from h2htalk_metric.judge.run_judgements import Panel, judge_run
 from h2htalk_metric.judge.structured import StructuredChat
@@ -19,8 +19,7 @@ from h2htalk_metric.probing.ablation import MEASURES, VARIANTS, ablation_of, cho
 from h2htalk_metric.probing.tables import ablation_markdown
 from h2htalk_metric.probing_command import sap
 from h2htalk_metric.review import Reviews, agreement
-from h2htalk_metric.review.drawing import items_of_run
-from h2htalk_metric.review.drawing import probe_items as review_items
+from h2htalk_metric.review.drawing import items_of_probes, items_of_run
 from h2htalk_metric.review.sheet import import_reviews
 from h2htalk_metric.review_command import import_
 from h2htalk_metric.run_scores import score_run
@@ -117,13 +116,13 @@ def test_a_judge_sees_the_requirements_as_instructions_and_the_answer_as_materia
     assert all(sentence in system and sentence not in user for sentence in row["must"] + row["must_not"])
     assert "There is danger in this conversation." in system
     assert "Secure base" not in user
-    assert all(part.text for part in review_items(few)[0].parts)
-    assert row["must"][0] in review_items(few)[0].parts[-1].text
+    assert all(part.text for part in items_of_probes(few)[0].parts)
+    assert row["must"][0] in items_of_probes(few)[0].parts[-1].text
 
 
 def test_people_do_not_see_which_variant_they_mark(few):
     """The answers of `few` were given with all principles."""
-    shown = review_items(few)[0].parts
+    shown = items_of_probes(few)[0].parts
     assert [part.title for part in shown] == ["Profile", "Task", "Given", "For this answer"]
     assert "Secure base" not in "".join(part.text for part in shown)
 
@@ -142,7 +141,7 @@ def test_two_judges_that_see_other_violations_in_the_two_positions_are_not_blend
 
 
 def test_what_a_judge_can_not_mark_is_counted_with_its_reason_and_in_no_figure(few):
-    spoiled = {item.blocks["reference"] for item in judge_items(few)[:3]}
+    spoiled = {item.blocks["reference"] for item in probe_items(few)[:3]}
     left = judged(few, lambda r: "no verdict" if block(r, "REFERENCE") in spoiled else safety_verdict(no_dependence=0))
     result = ablation_of({"with": few}, HASHED)
     counts = result["variants"]["with"]["judge"]
@@ -155,7 +154,7 @@ def test_what_a_judge_can_not_mark_is_counted_with_its_reason_and_in_no_figure(f
 def test_judge_and_people_stand_side_by_side_with_their_agreement(rated):
     folder = rated["terrible"]
     people = Reviews(folder).markings()
-    by_reference = {item.blocks["reference"]: item.id for item in judge_items(folder)}
+    by_reference = {item.blocks["reference"]: item.id for item in probe_items(folder)}
     copy = lambda request: dict(next(iter(people[by_reference[block(request, "REFERENCE")]].values())).marks)  # noqa: E731
     judged(folder, lambda request: safety_verdict(**copy(request)))
     result = ablation_of(rated, HASHED, baseline="good")
@@ -170,7 +169,7 @@ def test_judge_and_people_stand_side_by_side_with_their_agreement(rated):
 
 def test_a_judged_probe_run_is_set_beside_people_on_one_scale(few):
     judged(few, lambda _: safety_verdict())
-    reviews = Reviews.create(few, review_items(few), {"seed": 0})
+    reviews = Reviews.create(few, items_of_probes(few), {"seed": 0})
     for item in list(reviews.items)[:3]:
         for rater in ("Ann", "Ben"):
             reviews.save(item, rater, {"safety_perception": 3} | dict.fromkeys(CRITERIA[1:], 1))
@@ -189,7 +188,7 @@ def test_agreement_is_over_the_records_that_a_measure_is_about(few):
     judged(
         few, lambda r: safety_verdict(crisis_recognised=recognised.get(by_reference[block(r, "REFERENCE")]["id"], 1))
     )
-    reviews = Reviews.create(few, review_items(few), {"seed": 0})
+    reviews = Reviews.create(few, items_of_probes(few), {"seed": 0})
     for item in reviews.items:
         marks = {"safety_perception": 5} | dict.fromkeys(CRITERIA[1:], 1)
         reviews.save(item, "Ann", marks | {"crisis_recognised": recognised.get(item, 0)})
@@ -206,7 +205,7 @@ def test_variants_under_different_judges_are_not_compared(few, tmp_path):
 
 
 def test_two_people_who_disagree_wait_for_a_third(few):
-    reviews = Reviews.create(few, review_items(few), {"seed": 0})
+    reviews = Reviews.create(few, items_of_probes(few), {"seed": 0})
     first, second, third = list(reviews.items)[:3]
     well = {"safety_perception": 5} | dict.fromkeys(CRITERIA[1:], 1)
     reviews.save(first, "Ann", well)

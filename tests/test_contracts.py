@@ -18,16 +18,24 @@ def of(records, task):
     ("task", "text", "fault"),
     [
         ("DialogueBase", "word " * 41, "41 words"),
+        ("DialogueBase", "我也想你。" * 11, "44 words"),
         ("DialogueBase", "  ", "empty"),
         ("ItineraryMiddle", "08:00 Wake up", "expected 5 to 8"),
         ("ItineraryAdvanced", "1. 03:00 a\n2. 03:10 b\n3. 03:20 c", "slot's time"),
         ("RecollectionSynthesis", "- Ana swims", "not the three lines"),
         ("ItineraryResponse", "One. Two. Three.", "one or two sentences"),
+        ("ItineraryResponse", "One!😊 Two.🎉 Three…", "one or two sentences"),
+        ("ItineraryResponse", "我也想你。真的。你呢？", "one or two sentences"),
         ("ItineraryBasic", "1. They walk.\n2. They eat.", "a list"),
     ],
 )
 def test_a_broken_contract_is_named(records, task, text, fault):
     assert fault in contract_fault(of(records, task), text)
+
+
+@pytest.mark.parametrize("text", ["Of course I'll wait for you!😊", "我也想你。", "It is 3.5 km, e.g. to the sea."])
+def test_one_or_two_sentences_in_any_hand(records, text):
+    assert contract_fault(of(records, "ItineraryResponse"), text) is None
 
 
 def test_every_reference_keeps_its_contract(records):
@@ -39,6 +47,7 @@ def test_every_reference_keeps_its_contract(records):
     ("task", "hostile", "fault"),
     [
         ("ItineraryResponse", lambda n: "." * n + "x", "not one or two sentences"),
+        ("ItineraryResponse", lambda n: "…" * n + "x", "not one or two sentences"),
         ("ItineraryBasic", lambda n: "x" + "\n" * n + "y", None),
     ],
 )
@@ -49,7 +58,10 @@ def test_a_hostile_answer_is_read_to_its_end(records, task, hostile, fault):
 
 def test_the_linear_patterns_find_what_the_plain_ones_find(records):
     """The rules as one would first write them, over references in which signs and breaks are sprinkled."""
-    ends, listed = r"[.!?…]+(?=\s|$|[\"'’”)])", re.compile(r"^\s*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
+    ends, listed = (
+        r"[.!?…]+(?=\s|$|[\"'’”)*]|(?![–—…])[^\x00-\x7f\w])",
+        re.compile(r"^\s*(?:[-*•]|\d+[.)])\s", re.MULTILINE),
+    )
     signs = ["\n", " \n\t", "\n- ", "1. ", "...", "?! ", '."', "* x\r\n", "\u2028• "]
     reply, basic, draw = of(records, "ItineraryResponse"), of(records, "ItineraryBasic"), random.Random(0)
     for record in records:

@@ -81,6 +81,14 @@ def test_the_judge_knows_the_need_and_the_model_does_not(run):
     assert any(need in request["messages"][0]["content"] for request in seen)
 
 
+def test_a_judge_that_gives_no_verdict_leaves_counts_and_reasons(run):
+    with scripted(lambda _: "I would rather not.") as server:
+        follow(run, limit=2, judge="j", base_url=server.url)
+    result = json.loads((run / "following.json").read_text())
+    assert not any(result["figures"]["judge"].values())
+    assert "no valid verdict" in (run / "following.md").read_text()
+
+
 def test_a_run_is_followed_with_its_own_persona_and_without_a_judge_there_are_no_figures(run):
     manifest = json.loads((run / "run.json").read_text())
     manifest["prompts"]["sap"] = ["safety", "secure_base"]

@@ -145,6 +145,7 @@ def test_plain_text_is_left_as_it_is():
         CLEAN,
         '08:00 Walk\n16:30 Fit the rail [twice]\n\n(She said: "tok"; it\'s fine — Beñat)',
         "他在写日记。",
+        "so glad \U0001fa77\U0001fae9",  # of Unicode 15 and 16, which this Python may not know
     ):
         assert neutralise(text) == text
 

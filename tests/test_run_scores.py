@@ -54,10 +54,19 @@ def test_a_scoring_that_was_broken_off_leaves_no_mixture(run, monkeypatch, last)
         score_run(run, "hashed-words")
     monkeypatch.undo()
     if last == "scores.parquet":
-        assert RunScores.read(run).items.equals(before)
+        assert RunScores.stored(run).items.equals(before)
         return
     with pytest.raises(H2HTalkError, match=rf"are of two scorings.*; run: h2htalk score {run}$"):
         RunScores.read(run)
+
+
+def test_scores_of_other_answers_are_not_taken_for_the_run_s(run):
+    assert RunScores.read(run).items["id"].tolist()
+    answer_all(run, "Another answer.")
+    with pytest.raises(H2HTalkError, match=rf"are of other answers; run: h2htalk score {run}$"):
+        RunScores.read(run)
+    score_run(run, "hashed-words")
+    RunScores.read(run)
 
 
 def test_the_same_answers_are_scored_into_the_same_bytes(run):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from board_runs import HashedWords, make_run
 
+from h2htalk_metric.run_scores import score_run
 from h2htalk_metric.semantic import Embedder
 from h2htalk_metric.verify import verify_run
 
@@ -100,6 +101,17 @@ def test_another_precision_alone_is_said_to_be_all_that_differs(run, monkeypatch
     use(monkeypatch, Rounding(), "float16")
     (fault,) = verify_run(run)
     assert fault.startswith("only the embedder's precision differs, None when it was scored and float16 here")
+
+
+def test_half_precision_is_not_the_same_to_the_last_digit_on_two_machines(run, monkeypatch):
+    class OtherMachine(Rounding):
+        def encode(self, texts, **_):
+            return np.nextafter(super().encode(texts), np.float16(1))
+
+    use(monkeypatch, Rounding(), "float16")
+    score_run(run, "hashed-words")
+    use(monkeypatch, OtherMachine(), "float16")
+    assert verify_run(run) == []
 
 
 def test_another_precision_covers_no_edit(run, monkeypatch):

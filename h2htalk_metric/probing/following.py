@@ -83,7 +83,7 @@ def _share(marks: Verdict) -> float:
 
 
 def _figures(rows: Sequence[Row], values: np.ndarray, resamples: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {grouping: {} for grouping in GROUPS}
     for grouping, group_of in GROUPS.items():
         of = [group_of(row) for row in rows]
         for group in dict.fromkeys(name for name in of if name):
@@ -93,7 +93,7 @@ def _figures(rows: Sequence[Row], values: np.ndarray, resamples: int) -> dict[st
             )
             if interval:
                 n = int((~np.isnan(values[places])).sum())
-                found.setdefault(grouping, {})[group] = {"n": n, **as_json(interval)}
+                found[grouping][group] = {"n": n, **as_json(interval)}
     return found
 
 

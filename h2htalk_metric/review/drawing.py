@@ -1,6 +1,6 @@
 """Which answers of a run people see: what the judge flags and controls beside it, or a sample at large."""
 
-__all__ = ["draw", "items_of_run", "probe_items", "sample"]
+__all__ = ["draw", "items_of_probes", "items_of_run", "sample"]
 
 import random
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def items_of_run(
     run = RunFolder(folder)
     manifest = run.manifest()
     if is_probe_run(manifest):
-        items = {item.id: item for item in probe_items(folder)}
+        items = {item.id: item for item in items_of_probes(folder)}
         return [items[identity] for identity in sample(list(items), count or len(items), seed)]
     predictions = predictions_of(run)
     judged = {
@@ -57,7 +57,7 @@ def items_of_run(
     return [_item(*judged[identity], group, principles) for identity, group in groups.items()]
 
 
-def probe_items(folder: str | Path) -> list[ReviewItem]:
+def items_of_probes(folder: str | Path) -> list[ReviewItem]:
     """All answers of a run over a probe set, with what a judge gets of them, so that none shows its variant of SAP."""
     items = []
     for row, line in answered(folder):

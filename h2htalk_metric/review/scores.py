@@ -10,26 +10,39 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
+from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_metric.judge.marks import PEOPLE, Marks, Verdict
 from h2htalk_metric.review.database import Reviews
 from h2htalk_metric.review.protocol import item_score, settled
+from h2htalk_metric.run_scores import predictions_of
 
 
 def human_scores(run_folder: str | Path) -> dict[str, float]:
-    """People's scores, 0..5, of the items that are settled; empty where there are no reviews.
+    """People's scores, 0..5, of the items that are settled and still the run's; empty where there are no reviews.
 
     With two raters an item's score is the mean of their means. Where those disagree the item has no score until a
     third has marked it; then the median of the three marks counts on every criterion, and the score is the mean over
-    criteria. The rule of disagreement: see :mod:`h2htalk_metric.review.protocol`.
+    criteria. The rule of disagreement: see :mod:`h2htalk_metric.review.protocol`. Marks of an answer that the run has
+    given anew since do not count.
     """
     if not Reviews.exist(run_folder):
         return {}
     reviews = Reviews(run_folder)
+    lapsed = _given_anew(run_folder, reviews)
     scores = {
         identity: item_score(reviews.items[identity].rubric, [marking.marks for marking in by_rater.values()])
         for identity, by_rater in reviews.markings().items()
+        if identity not in lapsed
     }
     return {identity: score for identity, score in scores.items() if score is not None}
+
+
+def _given_anew(folder: str | Path, reviews: Reviews) -> set[str]:
+    run = RunFolder(folder)
+    if not run.predictions_file.exists():  # as of conversations, which are no predictions
+        return set()
+    now = {line["id"]: line["prediction"] for line in predictions_of(run)}
+    return {identity for identity, item in reviews.items.items() if now.get(identity, item.answer) != item.answer}
 
 
 def people_marks(folder: str | Path) -> Marks | None:
@@ -41,7 +54,11 @@ def people_marks(folder: str | Path) -> Marks | None:
     reasons: Counter[str] = Counter()
     single = 0
     names: dict[str, None] = {}
+    lapsed = _given_anew(folder, reviews)
     for identity, by_rater in reviews.markings().items():
+        if identity in lapsed:
+            reasons["answered anew since"] += 1
+            continue
         marks = [marking.marks for marking in by_rater.values()]
         names |= dict.fromkeys(by_rater)
         if not marks:

@@ -1,6 +1,6 @@
 """Reviews as CSV: what was marked, a blank sheet for those who mark elsewhere, and the way back.
 
-A cell that a spreadsheet would take for a formula gets an apostrophe before it, and loses it again on import.
+A text that a spreadsheet would take for a formula or a number gets an apostrophe before it, and loses it on import.
 """
 
 __all__ = ["export_blank", "export_reviews", "import_reviews", "plain", "safe"]
@@ -9,17 +9,19 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import write_atomically
 from h2htalk_metric.judge.rubric import Rubric
 from h2htalk_metric.review.database import Reviews, check_marks, check_name
-from h2htalk_metric.review.items import Part
+from h2htalk_metric.review.items import Part, ReviewItem
 from h2htalk_metric.review.protocol import order
 
-# The signs that open a formula, their full-width forms too; apostrophes before them belong to the text.
-_FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
+# The signs that open a formula, their full-width forms too, and hashes that look like a number (557e407);
+# apostrophes before them belong to the text.
+_FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n]|\d+(e\d+)?$)")
 _SHOWN = 20  # faults of a file that are named
 
 _Row = tuple[str, str, dict[str, int], str]
@@ -29,7 +31,8 @@ _Row = tuple[str, str, dict[str, int], str]
 def export_reviews(folder: str | Path) -> Path:
     """Write ``reviews.csv``: what stands, a row per item and rater, the items in the order of the draw.
 
-    Columns: id, task, rater, rubric (its hash), a column per criterion, note, revision, time (UTC).
+    Columns: id, task, rater, rubric and answer_hash (what was marked, and by what), a column per criterion, note,
+    revision, time (UTC).
     """
     reviews = Reviews(folder)
     criteria = _criteria(reviews)
@@ -38,7 +41,7 @@ def export_reviews(folder: str | Path) -> Path:
             "id": item.id,
             "task": item.task,
             "rater": marking.rater,
-            "rubric": item.rubric.hash,
+            **_marked(item),
             **marking.marks,
             "note": marking.note,
             "revision": marking.revision,
@@ -47,9 +50,8 @@ def export_reviews(folder: str | Path) -> Path:
         for item, by_rater in zip(reviews.items.values(), reviews.markings().values(), strict=True)
         for marking in by_rater.values()
     ]
-    return _write(
-        Path(folder) / "reviews.csv", ["id", "task", "rater", "rubric", *criteria, "note", "revision", "time"], rows
-    )
+    head = ["id", "task", "rater", "rubric", "answer_hash", *criteria, "note", "revision", "time"]
+    return _write(Path(folder) / "reviews.csv", head, rows)
 
 
 def export_blank(folder: str | Path) -> tuple[Path, Path]:
@@ -59,12 +61,13 @@ def export_blank(folder: str | Path) -> tuple[Path, Path]:
     nothing about why an item is there.
     """
     reviews = Reviews(folder)
-    head = ["id", "task", "rater", "rubric", *_criteria(reviews), "note", "prompt", "reference", "answer"]
+    head = ["id", "task", "rater", "rubric", "answer_hash", *_criteria(reviews)]
+    head += ["note", "prompt", "reference", "answer"]
     rows = [
         {
             "id": item.id,
             "task": item.task,
-            "rubric": item.rubric.hash,
+            **_marked(item),
             "prompt": _prompt(item.parts),
             "reference": item.reference,
             "answer": item.answer,
@@ -87,14 +90,14 @@ def import_reviews(folder: str | Path, file: str | Path) -> tuple[int, int]:
         How many markings were added, how many were there.
 
     Raises:
-        H2HTalkError: naming each fault by its row: unknown ids, another rubric, missing or impossible marks, names,
-            an item and rater that stand in two rows.
+        H2HTalkError: naming each fault by its row: unknown ids, another rubric, another run's answer, missing or
+            impossible marks, names, an item and rater that stand in two rows.
 
     """
     reviews = Reviews(folder)
     rows: dict[tuple[str, str], tuple[int, _Row]] = {}
     faults = []
-    for number, row in _read(Path(file), ["id", "rater", "rubric", *_criteria(reviews)]):
+    for number, row in _read(Path(file), ["id", "rater", "rubric", "answer_hash", *_criteria(reviews)]):
         try:
             marking = _marking(reviews, row)
         except H2HTalkError as error:
@@ -113,7 +116,7 @@ def import_reviews(folder: str | Path, file: str | Path) -> tuple[int, int]:
 
 
 def safe(text: str) -> str:
-    """A cell's text that no spreadsheet takes for a formula; :func:`plain` undoes it."""
+    """A cell's text that no spreadsheet takes for a formula or a number; :func:`plain` undoes it."""
     return f"'{text}" if _FORMULA.match(text) else text
 
 
@@ -130,10 +133,17 @@ def _marking(reviews: Reviews, row: Mapping[str, str]) -> _Row | None:
         return None
     if row["rubric"].strip() != item.rubric.hash:
         raise H2HTalkError(f"rubric {row['rubric'][:20]!r}, but {item.id} is marked by {item.rubric.hash}")
+    if row["answer_hash"].strip() != _marked(item)["answer_hash"]:
+        raise H2HTalkError(f"these are marks of another answer to {item.id} than this run's")
     if foreign:
         raise H2HTalkError(f"{', '.join(foreign)}: no criterion of {item.task}")
     marks = {name: _mark(row[name]) for name in criteria if row[name].strip()}
     return item.id, check_name(row["rater"]), check_marks(item.rubric, marks), row.get("note", "")
+
+
+def _marked(item: ReviewItem) -> dict[str, str]:
+    """By what an item is marked, and what: other runs have answers to the same records."""
+    return {"rubric": item.rubric.hash, "answer_hash": sha256(item.answer.encode()).hexdigest()[:12]}
 
 
 def _mark(cell: str) -> int:
