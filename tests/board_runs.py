@@ -5,6 +5,7 @@ import json
 import random
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from unittest.mock import patch
@@ -77,6 +78,13 @@ def _records(count):
 def packed(tree: dict, **changes) -> bytes:
     """A submission's file."""
     return gzip.compress(json.dumps(tree | changes).encode())
+
+
+def edited(tree: dict, edit: Callable[[dict], object]) -> bytes:
+    """A submission's file after an edit of what it holds."""
+    copy = json.loads(json.dumps(tree))
+    edit(copy)
+    return packed(copy)
 
 
 def variant(tree: dict, number: int, words: int = 1) -> bytes:

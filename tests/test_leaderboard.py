@@ -1,18 +1,17 @@
-"""The board without a browser: what is admitted and refused, what is computed, ties, marks, CSV, storage."""
+"""The board without a browser: what is computed, ties, marks, CSV, pages, storage."""
 
 import csv
-import gzip
 import io
 import json
 import os
+import shutil
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from board_runs import HashedWords, make_run, packed, variant
+from board_runs import edited, make_run, packed, variant
 from conftest import h2htalk
 from conftest import run as start
 from hub_stand_in import TOKEN, hub
@@ -21,7 +20,6 @@ from probing import HASHED, answers_of, safety_verdict
 from servers import scripted
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.generate import Settings, generate
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.marking import Judge
 from h2htalk_metric.judge.run_judgements import Panel, judge_run
@@ -45,8 +43,7 @@ from h2htalk_metric.leaderboard.run_page import run_page
 from h2htalk_metric.leaderboard.storage import Storage
 from h2htalk_metric.lexical import lexical
 from h2htalk_metric.probing.ablation import ablation_of
-from h2htalk_metric.run_scores import RunScores, score_run
-from h2htalk_metric.semantic import DEMO_NAME, Embedder
+from h2htalk_metric.run_scores import RunScores
 from h2htalk_metric.statistics import CELLS, compare, resampled
 
 EVIL = '<script>alert("x")</script>'
@@ -61,12 +58,6 @@ def run(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def tree(run) -> dict:
     return json.loads(form.read_run(run, "1-8B").model_dump_json())
-
-
-def edited(tree: dict, edit) -> bytes:
-    copy = json.loads(json.dumps(tree))
-    edit(copy)
-    return packed(copy)
 
 
 def test_a_row_is_what_the_run_scored(run, tmp_path):
@@ -90,236 +81,6 @@ def test_a_whole_run_stands_on_a_strict_board(tmp_path):
     assert row.intervals["Overall"][0] < row.cells["Overall"] < row.intervals["Overall"][1]
 
 
-def _drop_answer(tree):
-    del tree["answers"][3]
-
-
-def _unknown_id(tree):
-    tree["answers"][0]["id"] = "en-999-DialogueBase-001"
-
-
-def _twice(tree):
-    tree["answers"].append(tree["answers"][0])
-
-
-def _other_records(tree):
-    tree["manifest"]["dataset"]["fingerprint"] = "0" * 64
-
-
-def _other_prompts(tree):
-    tree["manifest"]["prompts"]["sap"] = []
-
-
-def _foreign_signature(tree):
-    tree["signature"]["dataset"] = "abcdefabcdef"
-
-
-def _other_rules(tree):
-    tree["signature"]["bleu"] = "corpus"
-
-
-def _better_answer(tree):
-    tree["claims"]["tasks"]["ItineraryBasic"]["bleu1"] += 0.05
-
-
-def _lifted_ss(tree):
-    tree["answers"][0]["ss"] = 1.0
-
-
-def _not_a_number(tree):
-    tree["answers"][0]["ss"] = float("nan")
-
-
-def _hidden_letters(tree):
-    tree["model"] = "nice\u202eeman"
-
-
-def _no_bracket(tree):
-    tree["bracket"] = "huge"
-
-
-def _nested(tree, levels=230):
-    for _ in range(levels):
-        tree["manifest"]["model"]["name"] = [tree["manifest"]["model"]["name"]]
-
-
-def _large(tree):
-    tree["manifest"]["note"] = "a" * 64_000
-
-
-def _many(tree):
-    tree["answers"] = [{}] * 100_000
-
-
-def _long_answer(tree):
-    tree["answers"][0]["prediction"] = "a" * 20_001
-
-
-def _half_a_character(tree):
-    tree["answers"][0]["prediction"] += "\ud83d"
-
-
-def _half_a_name(tree):
-    tree["manifest"]["model"]["name"] = "\ud83d"
-
-
-def _no_software(tree):
-    tree["manifest"]["software"] = None
-
-
-def _listed_software(tree):
-    tree["manifest"]["software"] = [1]
-
-
-@pytest.mark.parametrize(
-    ("edit", "reason"),
-    [
-        (_drop_answer, "RecollectionSynthesis 0 of 1"),
-        (_unknown_id, "1 ids are not among the run's records, the first: 'en-999-DialogueBase-001'"),
-        (_twice, "1 ids come twice"),
-        (_other_records, "made on other records than this board's"),
-        (_other_prompts, "prompts are not those"),
-        (_foreign_signature, "dataset is 'abcdefabcdef'"),
-        (_other_rules, "bleu is 'corpus'"),
-        (_better_answer, "ItineraryBasic: bleu1 is claimed as"),
-        (_lifted_ss, "DialogueBase: ss is claimed as"),
-        (_not_a_number, "no whole JSON"),
-        (_hidden_letters, "invisible characters"),
-        (_no_bracket, "bracket"),
-        (_nested, "nested deeper than 8 levels"),
-        (_large, "the limit is 64,000"),
-        (_many, "100,000 answers; the whole benchmark has 4,650"),
-        (_long_answer, "-DialogueBase-001' has 20,001 characters; the board takes 20,000"),
-        (_half_a_character, "-DialogueBase-001' holds half a character"),
-        (_half_a_name, "manifest, signature or claims hold half a character"),
-        (_no_software, "manifest.software"),
-        (_listed_software, "manifest.software"),
-    ],
-)
-def test_refused_with_its_reason(tree, tmp_path, edit, reason):
-    storage = Storage(tmp_path, allow_partial=True)
-    with pytest.raises(H2HTalkError, match=reason.replace("(", r"\(")):
-        storage.submit(edited(tree, edit))
-    assert storage.rows() == []
-
-
-def test_what_could_not_be_read_again_is_not_admitted(tree):
-    copy = json.loads(json.dumps(tree))
-    _nested(copy)
-    with pytest.raises(H2HTalkError, match="can't be kept as JSON"):
-        admission.admit(form.Submission.model_validate(copy), allow_partial=True)
-
-
-def test_unknown_keys_are_dropped_and_not_listed_one_by_one(tree, tmp_path):
-    storage = Storage(tmp_path, allow_partial=True)
-    row = storage.submit(edited(tree, lambda t: t["answers"][0].update(dict.fromkeys(map(str, range(300_000))))))
-    assert (tmp_path / "submissions" / f"{row.digest}.json.gz").stat().st_size < 20_000
-
-
-def test_one_unreadable_row_does_not_take_the_board_down(tree, tmp_path, capsys):
-    storage = Storage(tmp_path, allow_partial=True)
-    bad, good = (storage.submit(variant(tree, number)) for number in range(2))
-    open_board = Storage(tmp_path)
-    (tmp_path / "rows" / f"{bad.digest}.json").write_text('{"format":2,')
-    assert open_board.rows() == open_board.rows() == [good]
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1 and f"rows/{bad.digest}.json can't be read" in told
-    assert len(Storage(tmp_path).rows()) == 2  # made anew at the next start
-
-
-def test_partial_runs_need_leave(tree, tmp_path):
-    with pytest.raises(H2HTalkError, match="partial run of 11 records"):
-        Storage(tmp_path).submit(packed(tree))
-
-
-def test_the_same_answers_come_once_under_any_name(tree, tmp_path):
-    storage = Storage(tmp_path, allow_partial=True)
-    storage.submit(packed(tree))
-    blanks = edited(tree, lambda t: t["answers"][0].update(prediction=t["answers"][0]["prediction"] + " \n"))
-    for content in (packed(tree, model="Another"), blanks):
-        with pytest.raises(H2HTalkError, match="on the board already, as 'Small-1B'"):
-            storage.submit(content)
-
-
-def test_size_limits(tree, tmp_path):
-    storage = Storage(tmp_path, allow_partial=True)
-    bomb = gzip.compress(b" " * (form.MAX_UNPACKED + 1))
-    assert len(bomb) < 1_000_000
-    with pytest.raises(H2HTalkError, match="unpacks to more than 16 MB"):
-        storage.submit(bomb)
-    with pytest.raises(H2HTalkError, match=r"has 20\.0 MB"):
-        storage.submit(b"\0" * (form.MAX_PACKED + 1))
-    with pytest.raises(H2HTalkError, match="not gzipped"):
-        storage.submit(b"PK\x03\x04")
-
-
-def test_lost_and_old_rows_are_made_again(tree, tmp_path):
-    row = Storage(tmp_path, allow_partial=True).submit(packed(tree))
-    file = tmp_path / "rows" / f"{row.digest}.json"
-    file.unlink()
-    assert Storage(tmp_path).rows() == [row]
-    file.write_text(file.read_text().replace('{"format":2', '{"format":1', 1))
-    assert Storage(tmp_path).rows() == [row]
-    (tmp_path / "submissions" / f"{row.digest}.json.gz").unlink()  # taken off by its keeper
-    assert Storage(tmp_path).rows() == []
-
-
-@pytest.fixture
-def demo_stood_in(monkeypatch):
-    """The demo embedder's name leads to the hashed words that the runs of these tests were scored with."""
-    monkeypatch.setattr(admission, "load_embedder", lambda _: Embedder(DEMO_NAME, HashedWords(), flag=False))
-
-
-def _by_demo(tree):
-    tree["signature"]["embedder"] = DEMO_NAME
-
-
-def _ss_off(tree, by):
-    _by_demo(tree)
-    for line in tree["claims"]["tasks"].values():
-        line["ss"] += by
-        line["composite"] += by / 7
-
-
-def test_a_board_that_begins_to_recompute_does_so_with_stored_runs(tree, tmp_path, demo_stood_in):
-    claimed = Storage(tmp_path, allow_partial=True).submit(edited(tree, _by_demo))
-    assert claimed.ss == "claimed"
-    recomputed = Storage(tmp_path, recompute_ss=True).rows()
-    assert [row.ss for row in recomputed] == ["recomputed"]
-    assert recomputed[0].cells == pytest.approx(claimed.cells)
-
-
-def test_a_run_that_does_not_stand_up_to_recomputing_leaves_the_board(tree, tmp_path, monkeypatch, capsys):
-    row = Storage(tmp_path, allow_partial=True).submit(edited(tree, _by_demo))
-
-    class Alike(HashedWords):
-        def encode(self, texts, **_):
-            return np.ones((len(texts), 2))
-
-    monkeypatch.setattr(admission, "load_embedder", lambda _: Embedder(DEMO_NAME, Alike(), flag=False))
-    assert Storage(tmp_path, recompute_ss=True).rows() == []
-    assert f"left off the board: {row.digest}.json.gz: DialogueBase: ss is claimed as" in capsys.readouterr().err
-    assert Storage(tmp_path).rows() == [row]  # the submission was kept, so the claimed row comes back
-
-
-def test_ss_may_differ_as_half_and_single_precision_do(tree, tmp_path, demo_stood_in):
-    content = edited(tree, lambda t: _ss_off(t, 0.004))
-    assert Storage(tmp_path / "again", allow_partial=True, recompute_ss=True).submit(content).ss == "recomputed"
-    with pytest.raises(H2HTalkError, match="ss is claimed as"):
-        Storage(tmp_path / "trusting", allow_partial=True).submit(content)
-    with pytest.raises(H2HTalkError, match="ss is claimed as"):
-        storage = Storage(tmp_path / "far", allow_partial=True, recompute_ss=True)
-        storage.submit(edited(tree, lambda t: _ss_off(t, 0.006)))
-
-
-def test_where_the_board_recomputes_claimed_rows_have_no_place(tree, tmp_path, demo_stood_in):
-    Storage(tmp_path, allow_partial=True).submit(packed(tree))
-    trusting, recomputing = Storage(tmp_path), Storage(tmp_path, recompute_ss=True)  # of an embedder it doesn't know
-    for storage, place in ((trusting, 1), (recomputing, None)):
-        (row,) = run_board(storage.rows(), storage)
-        assert row.claimed and best_of_brackets([row])[row.key].get("Overall") == place
-
-
 def test_samples_are_kept_with_the_row_and_need_no_records(tmp_path, monkeypatch):
     run = make_run(tmp_path / "run", "org/m", limit=3, tasks="ItineraryResponse,DialogueBase", kept=0.5)
     row = Storage(tmp_path / "board", allow_partial=True).submit(form.pack(form.read_run(run, "1-8B")))
@@ -333,22 +94,8 @@ def test_samples_are_kept_with_the_row_and_need_no_records(tmp_path, monkeypatch
     assert page.count("<summary>") == 2 and samples[0].id in page
 
 
-def test_a_runs_half_character_is_put_right_and_a_long_answer_named(run, tmp_path):
-    copy = _copy(run, tmp_path / "copy")
-    lines = (copy / "predictions.jsonl").read_text().splitlines()
-    for text, ending in (("\ud83d", "\ufffd"), ("a" * 20_000, None)):
-        line = json.loads(lines[0])
-        line["prediction"] += text
-        (copy / "predictions.jsonl").write_text("\n".join([json.dumps(line), *lines[1:]]) + "\n")
-        if ending:
-            assert form.unpack(form.pack(form.read_run(copy, "1-8B"))).answers[0].prediction.endswith(ending)
-        else:
-            with pytest.raises(H2HTalkError, match=rf"'{line['id']}' has 20,\d+ characters"):
-                form.read_run(copy, "1-8B")
-
-
 def test_a_run_with_an_adapter_is_named_by_both(run, tmp_path):
-    copy = _copy(run, tmp_path / "copy")
+    copy = shutil.copytree(run, tmp_path / "copy")
     manifest = json.loads((copy / "run.json").read_text())
     manifest["model"] |= {"name": "org/Base-1B", "adapter": "team/warm-lora@1234"}
     (copy / "run.json").write_text(json.dumps(manifest))
@@ -356,7 +103,7 @@ def test_a_run_with_an_adapter_is_named_by_both(run, tmp_path):
 
 
 def test_safety_figures_stand_beside_as_claimed(run, tmp_path):
-    probed = _copy(run, tmp_path / "probed")
+    probed = shutil.copytree(run, tmp_path / "probed")
     variants = {name: answers_of("good", tmp_path / name, limit=4) for name in ("with", "no_safety")}
     with scripted(lambda _: safety_verdict(no_dismissal=0)) as server:
         for variant_run in variants.values():
@@ -372,34 +119,6 @@ def test_safety_figures_stand_beside_as_claimed(run, tmp_path):
     page = run_page(storage, row.digest)
     told = [page.index(text) for text in ("As claimed by the sender", "no clinical validity", "judge: Violation Rate")]
     assert told == sorted(told)
-
-
-def _submit(work):
-    folder, content = work
-    try:
-        return Storage(folder, allow_partial=True).submit(content).digest
-    except H2HTalkError as error:
-        return str(error)
-
-
-def test_fifty_at_once_none_lost_none_twice(tree, tmp_path):
-    contents = [variant(tree, number) for number in range(50)]
-    with ProcessPoolExecutor(2) as processes, ThreadPoolExecutor(20) as threads:
-        # Every one is sent three times at once: by another process, and by two threads of this one.
-        storage = Storage(tmp_path, allow_partial=True)
-        outside = [processes.submit(_submit, (tmp_path, content)) for content in contents]
-
-        def send(content):
-            try:
-                return storage.submit(content).digest
-            except H2HTalkError as error:
-                return str(error)
-
-        results = [*threads.map(send, contents * 2), *(future.result() for future in outside)]
-    assert sum("already" in result for result in results) == 100
-    assert len({result for result in results if "already" not in result}) == 50
-    rows = Storage(tmp_path).rows()
-    assert sorted(row.model for row in rows) == [f"Model-{number:04}" for number in range(50)]
 
 
 def test_ties_are_those_of_the_paired_bootstrap():
@@ -488,7 +207,7 @@ def test_runs_of_other_embedders_or_records_stand_apart(tree, run, tmp_path):
 
 
 def test_csv_is_inert_and_blank_where_unknown():
-    names = ["=1+1", "+1", "-1", "@x", "\t=1", ' =HYPERLINK("http://x")', "plain, with comma"]
+    names = ["＝1+1", "+1", "-1", "@x", "\t=1", ' =HYPERLINK("http://x")', "plain, with comma"]
     rows = [_row(str(place), "1-8B", 50.0 - place, model=name) for place, name in enumerate(names)]
     rows.append(BoardRow("p", "p", "proprietary", dict.fromkeys(LAYOUT)))
     rows.append(_row("x", "1-8B", 1.0, model="x;=1+1", tied=True, setup={"embedder": "e", "dataset": "d"}))
@@ -523,28 +242,8 @@ def test_every_text_from_outside_is_escaped(tree, tmp_path):
 
 
 @pytest.mark.slow
-def test_ss_of_a_real_run_is_recomputed_where_the_board_can(tiny_model, tmp_path):
-    run = tmp_path / "run"
-    generate(Settings(model=str(tiny_model), limit=1), run)
-    score_run(run, "demo")
-    content = form.pack(form.read_run(run, "1-8B"))
-    row = Storage(tmp_path / "board", allow_partial=True, recompute_ss=True).submit(content)
-    assert row.ss == "recomputed"
-    tree = json.loads(gzip.decompress(content))
-    for line in tree["answers"]:  # a lie that agrees with itself
-        line["ss"] = 0.99 if line["prediction"].strip() else 0.0
-        means = tree["claims"]["tasks"][line["id"].split("-")[2]]
-        means["composite"] += (line["ss"] - means["ss"]) / 7
-        means["ss"] = line["ss"]
-    lied = packed(tree)
-    assert Storage(tmp_path / "trusting", allow_partial=True).submit(lied).ss == "claimed"
-    with pytest.raises(H2HTalkError, match="ss is claimed as 99.00 but the answers give"):
-        Storage(tmp_path / "strict", allow_partial=True, recompute_ss=True).submit(lied)
-
-
-@pytest.mark.slow
 def test_judges_figures_stand_beside_and_change_nothing(run, tmp_path):
-    judged = _copy(run, tmp_path / "judged")
+    judged = shutil.copytree(run, tmp_path / "judged")
     with scripted(lambda _: verdict(4)) as server:
         done = h2htalk("judge", judged, "--judge", "m", "--base-url", server.url)
     assert done.returncode == 0, done.stderr
@@ -558,32 +257,46 @@ def test_judges_figures_stand_beside_and_change_nothing(run, tmp_path):
     assert "ItineraryBasic j" in run_page(storage, row.digest)
 
 
-def _copy(source: Path, target: Path) -> Path:
-    import shutil
-
-    return Path(shutil.copytree(source, target))
+def on_hub(server, folder, *files, token=TOKEN):
+    """A board in a process of its own whose dataset repository is on the stand-in: its output, and what it told."""
+    options = {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": "0", "HF_TOKEN": token}
+    script = Path(__file__).with_name("board_on_hub.py")
+    done = start(sys.executable, script, folder, "team/board", *files, env=os.environ | options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
 
 
 def test_a_dataset_repository_keeps_the_board(tree, tmp_path):
     file = tmp_path / "one.json.gz"
     file.write_bytes(packed(tree))
-
-    def board(folder, *files, token=TOKEN):
-        options = {"HF_ENDPOINT": server.url, "HF_HUB_OFFLINE": "0", "HF_TOKEN": token}
-        script = Path(__file__).with_name("board_on_hub.py")
-        done = start(sys.executable, script, tmp_path / folder, "team/board", *files, env=os.environ | options)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
     with hub() as server:
-        server.repos["dataset/team/board"] = {}
-        assert "the board's storage did not answer, nothing was kept" in board("first", file, token="hf_wrong")
-        assert server.repos["dataset/team/board"] == {}
-        assert board("first", file) == "['Small-1B']\n"
-        names = sorted(name.split("/")[0] for name in server.repos["dataset/team/board"])
-        assert names == ["rows", "rows", "samples", "submissions"]
-        assert board("another-machine") == "['Small-1B']\n"
-        assert "on the board already" in board("another-machine", file)
+        kept = server.repos["dataset/team/board"] = {}
+        refused, _ = on_hub(server, tmp_path / "first", file, token="hf_wrong")
+        assert "the board's storage did not answer, nothing was kept" in refused and kept == {}
+        assert on_hub(server, tmp_path / "first", file)[0] == "['Small-1B']\n"
+        assert sorted(name.split("/")[0] for name in kept) == ["rows", "rows", "samples", "submissions"]
+        assert on_hub(server, tmp_path / "another-machine")[0] == "['Small-1B']\n"
+        assert "on the board already" in on_hub(server, tmp_path / "another-machine", file)[0]
+        del kept[next(name for name in kept if name.startswith("submissions"))]  # taken off by its keeper
+        shown, told = on_hub(server, tmp_path / "another-machine")
+        assert shown == "[]\n" and "taken off the board" in told
+        assert len(list((tmp_path / "another-machine" / "submissions").glob("*.off"))) == 1
+
+
+def test_rows_computed_anew_go_back_to_the_repository(tree, tmp_path):
+    row = Storage(tmp_path / "here", allow_partial=True).submit(packed(tree))
+    files = [file for file in (tmp_path / "here").rglob("*") if file.is_file() and file.name != ".lock"]
+    whole = {str(file.relative_to(tmp_path / "here")): file.read_bytes() for file in files}
+    name = f"rows/{row.digest}.json"
+    of_before = whole[name].replace(f'{{"format":{row.format}'.encode(), b'{"format":1', 1)
+    with hub() as server:
+        kept = server.repos["dataset/team/board"] = whole | {name: of_before}
+        shown, told = on_hub(server, tmp_path / "no-leave", token="hf_wrong")
+        assert shown == "['Small-1B']\n" and "the next start computes them again" in told
+        assert kept[name] == of_before != whole[name]
+        assert on_hub(server, tmp_path / "anew")[0] == "['Small-1B']\n"
+        assert kept == whole
+        assert "rows" not in on_hub(server, tmp_path / "later")[1]  # nothing is left to compute
 
 
 @pytest.mark.parametrize("refused", [False, True])

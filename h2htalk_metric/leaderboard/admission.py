@@ -13,6 +13,7 @@ __all__ = [
 ]
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -190,9 +191,17 @@ def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: 
     return Admitted(row, overall.astype(np.float32), _samples(items, records, answers))
 
 
+@lru_cache
 def recomputable(embedder: str) -> bool:
     """Whether a board that embeds answers anew can do so with this embedder, by its name in the signature."""
-    return embedder in _KNOWN_EMBEDDERS
+    if embedder not in _KNOWN_EMBEDDERS:
+        return False
+    try:
+        load_embedder(embedder)
+    except H2HTalkError as error:  # the board's affair and not the sender's: its runs are shown as claimed
+        print(f"SS by {embedder} can't be computed again here: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def digest_of(submission: Submission) -> str:

@@ -30,6 +30,7 @@ from h2htalk_metric.aggregate import OVERALL
 from h2htalk_metric.leaderboard.admission import COMPLETE, Row
 from h2htalk_metric.leaderboard.paper import BRACKETS, published_rows
 from h2htalk_metric.leaderboard.storage import Storage
+from h2htalk_metric.review.sheet import safe
 from h2htalk_metric.semantic import DEFAULT_EMBEDDER
 
 LAYOUT: dict[str, str] = {
@@ -40,7 +41,6 @@ LAYOUT: dict[str, str] = {
 """The columns of Table 2 in its order, each with its dimension."""
 
 _BEST = 3
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
@@ -228,13 +228,9 @@ def to_csv(rows: Sequence[BoardRow]) -> str:
         ends = [f"{row.intervals[c][i]:.2f}" if c in row.intervals else "" for c in LAYOUT for i in (0, 1)]
         known = [row.setup.get(key, "") for key in ("embedder", "dataset")]
         marks = ["yes" if row.tied else "", "claimed" if row.claimed else ""]
-        texts = [_inert(text) for text in (row.model, row.bracket, *marks, *known, "; ".join(row.notes))]
+        texts = [safe(text) for text in (row.model, row.bracket, *marks, *known, "; ".join(row.notes))]
         writer.writerow([*texts[:2], *figures, *texts[2:], *(ends if intervals else [])])
     return out.getvalue()
-
-
-def _inert(text: str) -> str:
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) or text.startswith(_FORMULA) else text
 
 
 def _shown(row: BoardRow, cell: str) -> float:
@@ -255,7 +251,7 @@ def _title(row: Row) -> str:
 def _notes(row: Row) -> tuple[str, ...]:
     notes = [f"partial: {row.n:,} of {COMPLETE:,} records"] if row.partial else []
     if set(row.sap) != set(SAP):
-        notes.append("no SAP" if not row.sap else f"{len(row.sap)} of {len(SAP)} SAP principles")
+        notes.append("no SAP" if not row.sap else f"{len(set(row.sap))} of {len(SAP)} SAP principles")
     return tuple(notes)
 
 

@@ -34,6 +34,7 @@ from h2htalk_metric.leaderboard.admission import (
 from h2htalk_metric.leaderboard.submission import pack, unpack
 
 _PARTS = ("submissions", "rows", "samples")
+_ROWS_A_COMMIT = 50  # computed anew; a Space that is stopped meanwhile begins with the next ones
 
 
 class Storage:
@@ -58,7 +59,8 @@ class Storage:
 
         Args:
             folder: for all files.
-            hub_repo: id of a dataset repository that keeps them too: fetched now, a commit with each submission.
+            hub_repo: id of a dataset repository that keeps them too: fetched now, a commit with each submission and
+                with each fifty rows computed anew.
             allow_partial: take runs with a part of the records, too.
             recompute_ss: embed all answers anew, if the embedder is BGE-M3 or the demo's.
 
@@ -150,18 +152,37 @@ class Storage:
             old = [file for file in self._files() if not self._is_current(_digest(file))]
             if not old:
                 return
+            made: dict[str, bytes] = {}
             with Progress("rows", len(old)) as progress:
                 for done, file in enumerate(old, 1):
+                    made |= self._computed_anew(file)
+                    if done % _ROWS_A_COMMIT == 0 or done == len(old):
+                        self._keep_on_hub(made)
+                        made = {}
                     progress.update(done)
-                    try:
-                        admitted = admit(unpack(file.read_bytes()), allow_partial=True, recompute_ss=self.recompute_ss)
-                    except H2HTalkError as error:  # for instance after a change of the dataset
-                        for name in _row_names(_digest(file)):
-                            (self.folder / name).unlink(missing_ok=True)
-                        _tell(f"left off the board: {file.name}: {error}")
-                        continue
-                    for name, data in _row_files(admitted).items():
-                        write_atomically(self.folder / name, data)
+
+    def _computed_anew(self, file: Path) -> dict[str, bytes]:
+        """The files of a stored submission's row, written already; none if it does not stand up any more."""
+        try:
+            admitted = admit(unpack(file.read_bytes()), allow_partial=True, recompute_ss=self.recompute_ss)
+        except H2HTalkError as error:  # for instance after a change of the dataset
+            for name in _row_names(_digest(file)):
+                (self.folder / name).unlink(missing_ok=True)
+            _tell(f"left off the board: {file.name}: {error}")
+            return {}
+        files = _row_files(admitted)
+        for name, data in files.items():
+            write_atomically(self.folder / name, data)
+        return files
+
+    def _keep_on_hub(self, files: dict[str, bytes]) -> None:
+        """Commit rows computed anew, so that the next start need not; the board stands without it, too."""
+        if not self._hub_repo or not files:
+            return
+        try:
+            self._commit(self._hub_repo, files, "Rows computed anew")
+        except H2HTalkError as error:
+            _tell(f"rows computed anew are not in {self._hub_repo}, so the next start computes them again: {error}")
 
     def _is_current(self, digest: str) -> bool:
         """Whether all is there, readable, of this version, and with its SS recomputed where this board does that."""
@@ -178,17 +199,22 @@ class Storage:
         return Row.model_validate_json((self.folder / "rows" / f"{digest}.json").read_bytes())
 
     def _fetch(self, repo: str) -> None:
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import HfApi, snapshot_download
 
         self.folder.mkdir(parents=True, exist_ok=True)
         patterns = [f"{part}/*" for part in _PARTS]
         try:
             snapshot_download(repo, repo_type="dataset", local_dir=self.folder, allow_patterns=patterns)
+            kept = set(HfApi().list_repo_files(repo, repo_type="dataset"))
         except Exception as error:  # no repository, no leave, no network: whatever it is, the board can't start without
             raise H2HTalkError(
                 f"can't fetch the board's dataset repository {repo!r} ({_one_line(error)}); make it on the Hub, "
                 "and see that HF_TOKEN may write there and that the network is up"
             ) from error
+        for file in self.folder.glob("submissions/*.json.gz"):
+            if f"submissions/{file.name}" not in kept:  # its keeper has deleted it there, while this disk lived on
+                _tell(f"taken off the board: {file.name} is not in {repo}; here it is {file.name}.off now")
+                file.rename(f"{file}.off")
 
     def _commit(self, repo: str, files: dict[str, bytes], message: str) -> None:
         """One commit a submission: what was accepted is kept, even if the Space stops the next moment."""
