@@ -47,7 +47,7 @@ class AuthorsRelease:
 
 
 def authors_release(folder: str | Path) -> AuthorsRelease:
-    """Read the eleven published files and map them to the eleven configs by content.
+    """Read the eleven published files and map them to the eleven configs: by name, two by their number of answers.
 
     Args:
         folder: holds the ``*.jsonl`` files of the authors' repository.
@@ -79,7 +79,7 @@ def authors_release(folder: str | Path) -> AuthorsRelease:
     if not release.configs:
         raise H2HTalkError(f"{folder} holds none of the published files ({', '.join(names.values())}, as .jsonl)")
     if names["DialogueSchedule"] != "dialogue_schedule":
-        release.notes.append("dialogue_schedule and itinerary_initialize bear each other's content; read by content")
+        release.notes.append("dialogue_schedule and itinerary_initialize bear each other's answers, by their number")
     release.notes.append("no prompts: the release holds references only, so `messages` is None")
     return release
 

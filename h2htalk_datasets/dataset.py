@@ -5,6 +5,7 @@ __all__ = ["NAME", "load", "path", "read_config"]
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.tasks import select_tasks
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def load(task: str, language: str = "en") -> "Dataset":
         A ``datasets.Dataset`` in memory, columns as on the dataset card.
 
     Raises:
-        H2HTalkError: the task is unknown.
+        H2HTalkError: the task is unknown, or there are no records in the language.
 
     """
     from h2htalk_datasets.records import features
@@ -42,6 +43,10 @@ def read_config(name: str, language: str, features: "Features") -> "Dataset":
     import pyarrow.parquet
     from datasets import Dataset, DatasetInfo, Split
 
-    table = pyarrow.parquet.read_table(path() / "data" / language / f"{name}.parquet")
+    file = path() / "data" / language / f"{name}.parquet"
+    if not file.exists():
+        languages = sorted(folder.name for folder in (path() / "data").iterdir())
+        raise H2HTalkError(f"no records of {name} in the language {language!r}; there are: {', '.join(languages)}")
+    table = pyarrow.parquet.read_table(file)
     info = DatasetInfo(features=features, config_name=name, dataset_name=NAME)
     return Dataset(table, info=info, split=Split.TEST)

@@ -104,7 +104,7 @@ def select_tasks(names: str | Iterable[str] = "all") -> list[Task]:
     """Return the named tasks in the table's order.
 
     Args:
-        names: ``"all"``, one name, names joined by commas, or an iterable of names.
+        names: ``"all"``, one name, names joined by commas, or an iterable of names (among which "all" is none).
 
     Raises:
         H2HTalkError: a name is unknown; the message lists the eleven and the nearest.
@@ -112,7 +112,7 @@ def select_tasks(names: str | Iterable[str] = "all") -> list[Task]:
     """
     asked = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
     asked = [name for name in asked if name]
-    if asked == ["all"]:
+    if isinstance(names, str) and asked == ["all"]:
         return list(TASKS.values())
     for name in asked:
         if name not in TASKS:

@@ -28,6 +28,13 @@ def test_a_config_loads_whole(task):
 def test_an_unknown_config_is_named():
     with pytest.raises(H2HTalkError, match="Did you mean DialogueBase"):
         load("DialogBase")
+    with pytest.raises(H2HTalkError, match="unknown task 'all'"):
+        load("all")
+
+
+def test_a_language_without_records_is_named():
+    with pytest.raises(H2HTalkError, match="no records of DialogueBase in the language 'zh'; there are: en"):
+        load("DialogueBase", "zh")
 
 
 def test_the_package_is_a_dataset_repository():
@@ -86,7 +93,7 @@ def test_register_resolves_the_bare_name_at_once():
         datasets.load.dataset_module_factory = original
 
 
-def test_the_published_release_is_read_by_content(release_folder):
+def test_the_published_release_is_read_as_what_it_is(release_folder):
     release = h2htalk_datasets.authors_release(release_folder)
     assert {task: len(rows) for task, rows in release.configs.items()} == {
         task.name: 41 if task.name == "RecollectionInitialization" else task.count for task in TASKS.values()
@@ -94,7 +101,7 @@ def test_the_published_release_is_read_by_content(release_folder):
     assert all(row["messages"] is None and row["language"] == "zh" for row in release.configs["DialogueBase"])
     notes = "\n".join(release.notes)
     assert "RecollectionInitialization: 41 of 102" in notes
-    assert "read by content" in notes
+    assert "bear each other's answers" in notes
 
 
 def lines(*texts):

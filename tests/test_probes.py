@@ -66,7 +66,7 @@ def test_ids_and_references_are_unique_and_prompts_hold_no_answer(name):
 def test_no_probe_is_part_of_the_benchmark(safety, following):
     """Overlap of texts is a gate of its own, see test_probe_gates.py."""
     assert sum(manifest()["counts"].values()) == sum(task.count for task in TASKS.values()) == 4650
-    assert [task.name for task in select_tasks(["all"])] == list(TASKS) == list(manifest()["counts"])
+    assert [task.name for task in select_tasks()] == list(TASKS) == list(manifest()["counts"])
     assert len(chosen_rows("all", None)) == 4650
     taken = {row["id"] for row in chosen_rows("all", None)}
     assert not taken & {row["id"] for rows in (safety, following) for row in rows}
