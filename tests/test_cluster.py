@@ -113,3 +113,4 @@ def test_the_job_file_makes_a_whole_run(file, slurm, tiny_model, tmp_path):
     assert (out / "predictions.jsonl").read_bytes() == generate(settings, tmp_path / "alone").read_bytes()
     assert lines_on_disk(out) >= 40
     assert not list(tmp_path.glob("h2htalk-*")), "the nodes' disks are left clean"
+    assert not (tmp_path / "run.nodes").exists(), "nothing is left that would come back into a new run"

@@ -1,5 +1,7 @@
 """How jobs end: errors on one rank, signals, full disks, lost folders; each resumed to the same bytes."""
 
+import contextlib
+import io
 import os
 import re
 import shutil
@@ -154,6 +156,12 @@ def test_a_limit_on_file_size_is_one_line(tmp_path):
     assert "File too large" in done.stderr
     assert list(folder.answers(["0", "1", "2"])[0]) == ["0", "1"]
     assert folder.answers(["0", "1", "2"])[1] == []  # the third line, of which a part fitted, is gone whole
+
+
+def test_the_line_is_said_also_while_a_model_is_read_quietly(capfd):
+    with contextlib.redirect_stderr(io.StringIO()):
+        failure._say("stopped by SIGTERM")
+    assert capfd.readouterr().err.endswith("stopped by SIGTERM\n")
 
 
 def test_nobody_is_lost_while_ranks_load(monkeypatch):
