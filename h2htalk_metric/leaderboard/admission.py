@@ -42,7 +42,7 @@ from h2htalk_metric.statistics import intervals, resampled
 from h2htalk_metric.synthesis import label_agreement
 from h2htalk_metric.tokenization import clean
 
-ROW_FORMAT = 3
+ROW_FORMAT = 4
 """Raised when rows are computed in another way, so that stored ones are made anew."""
 
 COMPLETE = sum(task.count for task in TASKS.values())
