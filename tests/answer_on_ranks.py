@@ -21,5 +21,6 @@ group = Group()
 try:
     answer_all(Engine(), [Prompt("id", "t", "g", (), 4)], batch_size=1, seed=0, group=group, key="run")
 except Exception as error:
-    print(f"RANK {group.rank} {type(error).__name__}: {error}", flush=True)
+    # One write: unbuffered, as torchrun runs it, print writes its line break apart, and the other rank comes between.
+    print(f"RANK {group.rank} {type(error).__name__}: {error}\n", end="", flush=True)
 group.close()
