@@ -1,6 +1,7 @@
-"""Do two ranks do twice the work? One process of one thread against two, and two of which one is half as fast.
+"""Do two ranks do twice the work? One process of one thread against two, and against two of which one is half as fast.
 
-One process is measured before and after the others, since a virtual machine's cores have neighbours.
+A virtual machine's cores have neighbours, so the three take turns within one job, on the same prompts: a round is two
+relationships, and every other round goes through the three backwards.
 
     python benchmarks/scaling.py
 """
@@ -10,17 +11,44 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from copy import copy
+from itertools import pairwise
 from pathlib import Path
 
 from results import write
 
-RELATIONSHIPS, BATCH = 4, 8
+ROUNDS, RELATIONSHIPS, BATCH = 3, 2, 8
+WAYS = ("one process", "two processes", "two processes, one at half speed")
+IDEAL = (1, 2, 1.5)
 
 
-def work(out: Path, slow: bool) -> None:
-    """One rank: answers its share, and rank 0 writes the seconds and the answers' number; runs under torchrun."""
-    import torch
+def rounds_of_prompts() -> list[list]:
+    """The prompts of each round: all of its relationships', each with its own room."""
     from generation import corpus_prompts
+
+    every = corpus_prompts()
+    groups = list(dict.fromkeys(prompt.group for prompt in every))
+    cuts = range(0, (ROUNDS + 1) * RELATIONSHIPS, RELATIONSHIPS)
+    return [[prompt for prompt in every if prompt.group in groups[start:end]] for start, end in pairwise(cuts)]
+
+
+def half_as_fast(engine) -> None:
+    """Let an engine wait after each batch for as long as the batch took."""
+    real = engine.answer
+
+    def answer(asked, seed):
+        start = time.perf_counter()
+        answers = real(asked, seed)
+        time.sleep(time.perf_counter() - start)
+        return answers
+
+    engine.answer = answer
+
+
+def work(out: Path) -> None:
+    """One of two ranks; rank 0 writes a line for each round and way: its numbers, seconds, answers. Run by torchrun."""
+    import torch
 
     from h2htalk_datasets.generation.in_memory import answer_all
     from h2htalk_datasets.generation.models import load_model
@@ -28,54 +56,58 @@ def work(out: Path, slow: bool) -> None:
     from h2htalk_datasets.generation.work_queue import Group
 
     torch.set_num_threads(1)
-    group = Group()
-    engine = TransformersEngine(load_model("demo"))
-    every = corpus_prompts()
-    groups = list(dict.fromkeys(prompt.group for prompt in every))[:RELATIONSHIPS]
-    prompts = [prompt for prompt in every if prompt.group in groups]
-    if slow and group.rank == 1:
-        real = engine.answer
-
-        def half_as_fast(asked, seed):
+    group, loaded = Group(), load_model("demo")
+    alone = copy(group)
+    alone.world_size = 1
+    for number, prompts in enumerate(rounds_of_prompts()):
+        for way in (0, 1, 2) if number % 2 == 0 else (2, 1, 0):
+            engine = TransformersEngine(loaded)  # a new one holds no prefixes yet
+            if way == 2 and not group.first:
+                half_as_fast(engine)
+            group.gather(None)
             start = time.perf_counter()
-            answers = real(asked, seed)
-            time.sleep(time.perf_counter() - start)
-            return answers
-
-        engine.answer = half_as_fast
-    group.gather(None)
-    start = time.perf_counter()
-    answers = answer_all(engine, prompts, batch_size=BATCH, seed=0, group=group, key="run")
-    if group.first:
-        out.write_text(f"{time.perf_counter() - start} {len(answers)}")
+            if group.first or way:
+                ranks = group if way else alone
+                answers = answer_all(engine, prompts, batch_size=BATCH, seed=0, group=ranks, key=f"{number}-{way}")
+            if group.first:
+                with out.open("a") as file:
+                    print(number, way, time.perf_counter() - start, len(answers), file=file)
+            group.gather(None)
     group.close()
 
 
-def launched(processes: int, slow: bool = False) -> tuple[float, str]:
-    """The seconds that a job of so many processes takes, start-up aside, and how many answers it gave."""
+def launched() -> tuple[list[list[float]], int]:
+    """The seconds of each round's three ways, and how many answers the rounds came to."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "seconds"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
-        command += [__file__, "work", str(out), "slow" if slow else "even"]
-        subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
-        took, answers = out.read_text().split()
-    return float(took), answers
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+        subprocess.run([*command, __file__, "work", str(out)], check=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        lines = [line.split() for line in out.read_text().splitlines()]
+    took = [[0.0] * len(WAYS) for _ in range(ROUNDS)]
+    for number, way, seconds, _ in lines:
+        took[int(number)][int(way)] = float(seconds)
+    return took, sum(int(answers) for *_, answers in lines) // len(WAYS)
+
+
+def row(way: int, took: Sequence[Sequence[float]]) -> str:
+    """A line of the table: seconds of all rounds, times one process, percent of the ideal with each round's."""
+    ones, these = [of[0] for of in took], [of[way] for of in took]
+    times = sum(ones) / sum(these)
+    each = sorted(one / this for one, this in zip(ones, these, strict=True))
+    return f"| {WAYS[way]} | {sum(these):.1f} | {times:.2f} | {each[0]:.2f} to {each[-1]:.2f} | {100 * times / IDEAL[way]:.0f}% |"
 
 
 def main() -> None:
-    (before, answers), (two, _), (uneven, _), (after, _) = launched(1), launched(2), launched(2, slow=True), launched(1)
-    one = (before + after) / 2
+    took, answers = launched()
     write(
         "Scaling",
         f"""
-The demo model, all {answers} prompts of {RELATIONSHIPS} relationships with their own room, batches of {BATCH}, one thread a process;
-loading aside. One process: the mean of {before:.1f} s before the others and {after:.1f} s after them.
+The demo model, {answers} prompts with their own room in {ROUNDS} rounds of {RELATIONSHIPS} whole relationships, batches of {BATCH}, one thread a
+process; loading aside. The three ways take turns on each round's prompts.
 
-| | seconds | times one process | of the ideal |
-|---|---:|---:|---:|
-| one process | {one:.1f} | 1 | |
-| two processes | {two:.1f} | {one / two:.2f} | {100 * one / two / 2:.0f}% |
-| two processes, one at half speed | {uneven:.1f} | {one / uneven:.2f} | {100 * one / uneven / 1.5:.0f}% |
+| | seconds | times one process | by round | of the ideal |
+|---|---:|---:|---:|---:|
+{chr(10).join(row(way, took) for way in range(len(WAYS)))}
 """,
         ["torch", "transformers", "accelerate"],
     )
@@ -83,6 +115,6 @@ loading aside. One process: the mean of {before:.1f} s before the others and {af
 
 if __name__ == "__main__":
     if "work" in sys.argv:
-        work(Path(sys.argv[2]), sys.argv[3] == "slow")
+        work(Path(sys.argv[2]))
     else:
         main()
