@@ -93,6 +93,8 @@ def row(way: int, took: Sequence[Sequence[float]]) -> str:
     """A line of the table: seconds of all rounds, times one process, percent of the ideal with each round's."""
     ones, these = [of[0] for of in took], [of[way] for of in took]
     times = sum(ones) / sum(these)
+    if not way:
+        return f"| {WAYS[way]} | {sum(ones):.1f} | 1 | | |"
     each = sorted(one / this for one, this in zip(ones, these, strict=True))
     return f"| {WAYS[way]} | {sum(these):.1f} | {times:.2f} | {each[0]:.2f} to {each[-1]:.2f} | {100 * times / IDEAL[way]:.0f}% |"
 
