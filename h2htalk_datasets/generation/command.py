@@ -98,5 +98,6 @@ def run_app(app: typer.Typer) -> None:
         app()
     except H2HTalkError as error:
         rank = os.environ.get("RANK")
-        print(f"error: {error}" if rank is None else f"error (rank {rank}): {error}", file=sys.stderr)
+        who = "error" if rank is None else f"error (rank {rank})"
+        print(f"{who}: {error}\n", end="", file=sys.stderr)  # one write, since other ranks speak too
         raise SystemExit(2) from None

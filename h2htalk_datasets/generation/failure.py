@@ -266,7 +266,8 @@ def _node() -> str:
 
 def _say(text: str) -> None:
     Console(stderr=True).show_cursor()  # a progress bar may have hidden it
-    print(text, file=sys.__stderr__, flush=True)  # sys.stderr may be redirected, while a model is read
+    # One write, since other ranks speak too; and sys.stderr may be redirected, while a model is read.
+    print(f"{text}\n", end="", file=sys.__stderr__, flush=True)
 
 
 def _exit(code: int, text: str = "") -> NoReturn:
