@@ -1,6 +1,6 @@
 """Do two ranks do twice the work? One process of one thread against two, and against two of which one is half as fast.
 
-A virtual machine's cores have neighbours, so the three take turns within one job, on the same prompts: a round is four
+A virtual machine's cores have neighbours, so the three take turns within one job, on the same prompts: a round is two
 relationships, and every other round goes through the three backwards.
 
     python benchmarks/scaling.py
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from results import write
 
-ROUNDS, RELATIONSHIPS, BATCH = 2, 4, 8
+ROUNDS, RELATIONSHIPS, BATCH = 3, 2, 8
 WAYS = ("one process", "two processes", "two processes, one at half speed")
 IDEAL = (1, 2, 1.5)
 
