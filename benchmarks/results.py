@@ -34,7 +34,8 @@ def write(title: str, text: str, packages: Sequence[str]) -> None:
     section = f"## {title}\n\n{_machine()}; Python {platform.python_version()}, {versions}.\n\n{text.strip()}\n"
     print(section)
     old = FILE.read_text("utf-8") if FILE.exists() else "# Benchmarks\n\nRatios against a peer in the same run.\n"
-    kept = re.sub(rf"## {re.escape(title)}\n.*?(?=\n## |\Z)", "", old, flags=re.DOTALL).rstrip()
+    section_of_old = rf"^## {re.escape(title)}\n.*?(?=^## |\Z)"
+    kept = re.sub(section_of_old, "", old, flags=re.DOTALL | re.MULTILINE).rstrip()
     FILE.write_text(f"{kept}\n\n{section}", "utf-8")
 
 
