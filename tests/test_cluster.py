@@ -12,12 +12,15 @@ from launch import arguments, lines_on_disk
 from h2htalk_datasets.generation import Settings, generate
 
 CLUSTER = Path(__file__).parents[1] / "cluster"
-# What stands in for Slurm: two tasks on this machine, each with the number that Slurm would give it.
+# What stands in for Slurm: two tasks on this machine, each with the number that Slurm would give it. Like the real one
+# it ends when all of its tasks have ended, with the highest of their exit codes.
 SRUN = """#!/bin/bash
 while [[ $1 = --* ]]; do echo "srun $1"; shift; done
 SLURM_NODEID=0 "$@" & first=$!
 SLURM_NODEID=1 "$@" & second=$!
-wait $first && wait $second
+wait $first; one=$?
+wait $second; other=$?
+exit $((one > other ? one : other))
 """
 SLURM = {"SLURM_JOB_NODELIST": "node[1-2]", "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "1"}
 SLURM |= {"SLURM_CPUS_PER_TASK": "32"}
