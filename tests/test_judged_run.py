@@ -40,8 +40,8 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-def judged(run, server, names=("m",), **options):
-    judges = [Judge(StructuredChat(name, server.url, timeout=1.0, retries=8), **options) for name in names]
+def judged(run, server, names=("m",), timeout=60.0, **options):
+    judges = [Judge(StructuredChat(name, server.url, timeout=timeout, retries=8), **options) for name in names]
     return judge_run(run, judges, Panel(tuple(names), server=server.url), in_flight=4)
 
 
@@ -68,7 +68,7 @@ def test_a_third_of_calls_spoiled_and_the_verdicts_are_the_same(run, tmp_path):
         assert judged(tmp_path / "clean", server) == 0
     with scripted(at_times_no_verdict) as server, faulty(server.url, 0.3, seed=2) as proxy:
         for _ in range(4):  # failures are asked again by the next run
-            if judged(run, proxy) == 0:
+            if judged(run, proxy, timeout=1.0) == 0:
                 break
         else:
             pytest.fail("still unscored after four runs")

@@ -22,7 +22,7 @@ def key(monkeypatch):
 
 
 def settings(url, **more):
-    return Settings(model="m", base_url=url, timeout=1.0, in_flight=8, **CHOSEN, **more)
+    return Settings(model="m", base_url=url, in_flight=8, **CHOSEN, **more)
 
 
 def echo(request):
@@ -67,7 +67,7 @@ def test_thirty_per_cent_of_calls_spoiled_and_the_answers_are_the_same(tmp_path)
     with scripted(echo) as server:
         clean = generate(settings(server.url), tmp_path / "clean").read_bytes()
         with faulty(server.url, 0.3, seed=1) as proxy:
-            spoiled = generate(settings(proxy.url), tmp_path / "spoiled").read_bytes()
+            spoiled = generate(settings(proxy.url, timeout=1.0), tmp_path / "spoiled").read_bytes()
     assert spoiled == clean
     assert set(proxy.faults) == set(FAULTS)
     shards = [line for shard in (tmp_path / "spoiled" / "shards").iterdir() for line in lines(shard)]
@@ -185,13 +185,16 @@ def test_progress_speaks_before_the_first_answer(capfd):
 
 
 def test_requests_overlap_up_to_the_cap(tmp_path):
-    lock, now, most = threading.Lock(), [0], [0]
+    lock, full, now, most = threading.Lock(), threading.Event(), [0], [0]
 
     def answer(request):
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        time.sleep(0.1)
+            if now[0] == 8:
+                full.set()
+        full.wait(10)
+        time.sleep(0.05)  # a ninth, if there were one, would come meanwhile
         with lock:
             now[0] -= 1
         return echo(request)
