@@ -254,17 +254,19 @@ def as_they_land(jobs: Iterable[Coroutine[Any, Any, Result]], in_flight: int) ->
     A job is taken from `jobs` only when there is room, so that several processes may share one queue. An exception
     in a job ends all, after the results that have landed beside it.
     """
-    flying: set[Future[Result]] = set()
+    flying: set[Future[Result | Exception]] = set()
 
     def landed() -> Iterator[Result]:
         done, _ = wait(flying, return_when=FIRST_COMPLETED)
         flying.difference_update(done)
-        for job in sorted(done, key=lambda job: job.exception() is not None):
-            yield job.result()
+        for outcome in sorted((job.result() for job in done), key=lambda outcome: isinstance(outcome, Exception)):
+            if isinstance(outcome, Exception):
+                raise outcome
+            yield outcome
 
     try:
         for job in jobs:
-            flying.add(asyncio.run_coroutine_threadsafe(job, _loop()))
+            flying.add(asyncio.run_coroutine_threadsafe(_outcome(job), _loop()))
             if len(flying) >= in_flight:
                 yield from landed()
         while flying:
@@ -272,6 +274,14 @@ def as_they_land(jobs: Iterable[Coroutine[Any, Any, Result]], in_flight: int) ->
     finally:
         for unfinished in flying:
             unfinished.cancel()
+
+
+async def _outcome(job: Coroutine[Any, Any, Result]) -> Result | Exception:
+    """What a job ends with: of several that fail together one is told, and asyncio would complain of the others."""
+    try:
+        return await job
+    except Exception as error:
+        return error
 
 
 @lru_cache

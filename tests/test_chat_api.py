@@ -1,13 +1,16 @@
 """The client of OpenAI-compatible servers: retries, bounds, reasons, and keys that go nowhere."""
 
 import asyncio
+import gc
 import itertools
+import logging
+import re
 import threading
 import time
 from email.utils import formatdate
 
 import pytest
-from servers import FAULTS, completion, faulty, free_port, scripted, trickling
+from servers import FAULTS, completion, faulty, nobody, scripted, trickling
 
 from h2htalk_datasets import chat_api
 from h2htalk_datasets.chat_api import ChatAPI, NoReply, as_they_land, public_url
@@ -115,18 +118,17 @@ def test_faults_of_several_kinds_share_one_count_and_each_wait_is_said(monkeypat
 
 def test_a_server_that_trickles_is_timed_out():
     begun = time.monotonic()
-    with trickling() as server, pytest.raises(H2HTalkError, match=r"no answer .*no whole reply within 0.5 s"):
-        ask(ChatAPI("m", server.url, timeout=0.5, retries=1))
+    with trickling(30) as server, pytest.raises(H2HTalkError, match=r"no answer .*no whole reply within 2 s"):
+        ask(ChatAPI("m", server.url, timeout=2.0, retries=1))
     assert len(server.asked) == 2
-    assert time.monotonic() - begun < 9  # a single reply would take ten
+    assert time.monotonic() - begun < 25  # a single reply would take thirty
 
 
 def test_a_server_that_never_answered_is_given_up_after_three_tries(capfd):
-    url = f"http://127.0.0.1:{free_port()}/v1"
-    with pytest.raises(
-        H2HTalkError, match=rf"no answer from {url} \(.*\); see that the server runs, or raise --timeout"
-    ):
+    with nobody() as url, pytest.raises(H2HTalkError) as error:
         ask(ChatAPI("m", url))
+    said = rf"no answer from {url} \(.*\); see that the server runs, or raise --timeout"
+    assert re.fullmatch(said, str(error.value))
     assert [line.split("; ")[-1][:10] for line in capfd.readouterr().err.splitlines()] == ["try 2 of 7", "try 3 of 7"]
 
 
@@ -134,7 +136,7 @@ def test_a_call_has_an_end_though_the_server_is_there(monkeypatch):
     monkeypatch.setattr(chat_api, "_PATIENCE", 3.0)
     with scripted(lambda r: (503, {"error": {"message": "busy"}})) as server, pytest.raises(NoReply, match="busy"):
         ask(ChatAPI("m", server.url, retries=1000))
-    assert len(server.asked) == 3  # at once, after half a second and after a whole one; two more would be too late
+    assert 2 <= len(server.asked) <= 3  # at once, after half a second, and after a whole one if the machine is not slow
 
 
 def busy(seconds):
@@ -161,7 +163,8 @@ def test_a_wait_that_is_too_long_is_the_reason():
 
 
 def test_a_wait_may_be_a_date():
-    assert chat_api._retry_after({"retry-after": formatdate(time.time() + 90, usegmt=True)}) == pytest.approx(90, abs=2)
+    date = formatdate(time.time() + 90, usegmt=True)
+    assert chat_api._retry_after({"retry-after": date}) == pytest.approx(90, abs=30)
     assert [chat_api._retry_after({"retry-after": said}) for said in ("2.5", "-3", "nan", "soon", "")] == [
         2.5,
         0,
@@ -224,7 +227,7 @@ def test_in_flight_is_bounded_and_jobs_are_taken_late():
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
         with lock:
             now[0] -= 1
         return number
@@ -280,6 +283,17 @@ def test_what_has_landed_is_not_lost_to_an_exception():
     with pytest.raises(H2HTalkError, match="no"):
         said.extend(landing)
     assert sorted(said) == [0, 2, 3, 4, 5]
+
+
+def test_of_jobs_that_fail_together_one_is_told(caplog):
+    async def breaks(number):
+        raise H2HTalkError(f"no {number}")
+
+    for _ in range(200):
+        with pytest.raises(H2HTalkError, match=r"no \d"):
+            list(as_they_land((breaks(number) for number in range(8)), 8))
+    gc.collect()
+    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_works_where_a_loop_is_running():
