@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 from conftest import h2htalk
 from judging import make_run
+from launch import free_port
 
 from h2htalk_metric.review import Reviews
 
@@ -22,6 +22,7 @@ pytestmark = [
 ]
 pytest.importorskip("gradio")
 playwright = pytest.importorskip("playwright.sync_api")
+playwright.expect.set_options(timeout=60_000)  # a busy machine may stall
 
 TRICK = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'> **bold** <b>b</b> {{value}} ${value}"
 NAMES = ["well_paced", "true_to_persona", "grounded", "vivid", "keeps_form"]
@@ -36,14 +37,12 @@ def run(tmp_path):
 
 @pytest.fixture
 def serve(run):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     started = []
 
     def start():
         command = "from h2htalk_metric.cli import main; main()"
-        arguments = ["review", run, "--sample", "4", "--seed", "1", "--port", str(port)]
+        arguments = ["review", run, "--sample", "4", "--seed", "1", "--port", port]
         started.append(subprocess.Popen([sys.executable, "-c", command, *map(str, arguments)], stdout=subprocess.PIPE))
         for _ in range(240):
             try:
@@ -78,6 +77,14 @@ def marked(page, count):
     playwright.expect(page.locator(".count")).to_have_text(f"{count} of 4 marked")
 
 
+def kept(run, rater, count):
+    """Wait until an unfinished item of a rater stands on disk with so many marks."""
+    reviews, deadline = Reviews(run), time.monotonic() + 60
+    while not any(len(reviews.own(item, rater)[0]) == count for item in reviews.items):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def criteria(page):
     return [text[-1] for text in page.locator(".criteria button").all_inner_texts()]
 
@@ -96,7 +103,7 @@ def test_two_raters_a_reload_a_kill_and_the_export(run, serve, browser):
     # Ana: by keys. Two marks, then the page is reloaded and stands as it was.
     ana.keyboard.press("3")
     ana.keyboard.press("4")
-    ana.wait_for_timeout(300)
+    kept(run, "Ana", 2)
     ana.reload()
     ana.locator(".rubric").wait_for()
     assert criteria(ana) == ["3", "4", "–", "–", "–"]
@@ -124,7 +131,7 @@ def test_two_raters_a_reload_a_kill_and_the_export(run, serve, browser):
     ben.get_by_role("button", name="Save and go on").click()
     marked(ben, 1)
     ben.keyboard.press("5")
-    ben.wait_for_timeout(300)
+    kept(run, "Ben", 1)
 
     # The program is killed and started again; Ben goes on where he was.
     process.send_signal(signal.SIGKILL)
@@ -185,6 +192,25 @@ def _check_export(run):
     assert sorted(ana["revision"]) == [1, 1, 1, 1]
     assert sorted(ben["revision"]) == [1, 1, 1, 2]
     assert [ben[ben["revision"] == 2].iloc[0][name] for name in NAMES] == [4, 2, 2, 2, 2]
+
+
+def test_what_is_pressed_while_the_next_item_comes_marks_neither(run, serve, browser):
+    _, url = serve()
+    page = browser.new_page()
+    enter(page, url, "Dan")
+    for key in "33333":
+        page.keyboard.press(key)
+    kept(run, "Dan", 5)
+    held = []
+    page.route("**/component_server/", lambda call: call.continue_() if held else held.append(call))
+    with page.expect_request("**/component_server/"):
+        page.keyboard.press("Enter")
+    page.keyboard.press("5")
+    page.locator(".levels button").first.click()
+    held[0].continue_()
+    marked(page, 1)  # and none of them changed
+    playwright.expect(page.locator(".strip .here")).to_have_attribute("aria-label", "Item 2")
+    assert criteria(page) == ["–"] * 5
 
 
 def test_an_answer_is_text_whatever_it_holds(run, serve, browser):

@@ -5,6 +5,7 @@ const memory = window.sessionStorage; // of this tab, so that two raters can wor
 const state = { rater: null, items: [], item: null, marks: {}, note: "", current: 0, open: new Set(), met: new Set() };
 let waiting = Promise.resolve(); // calls go one after the other, so that a draft never overtakes a save
 let noteTimer = null;
+let leaving = 0; // above 0 while an item is saved or the next one fetched: what is pressed then is not meant for this one
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -75,11 +76,20 @@ function nextOpen() {
   return [...state.items.slice(from), ...state.items.slice(0, from)].find((item) => !item.done);
 }
 
+async function whileLeaving(action) {
+  leaving += 1;
+  try {
+    return await action();
+  } finally {
+    leaving -= 1;
+  }
+}
+
 async function go(id) {
   keepNote();
   if (state.item) state.met.add(state.item.task);
   if (!id) return finish();
-  const shown = await call("show", { rater: state.rater, item: id });
+  const shown = await whileLeaving(() => call("show", { rater: state.rater, item: id }));
   Object.assign(state, { item: shown, marks: shown.marks, note: shown.note });
   state.current = Math.max(0, shown.criteria.findIndex((criterion) => !(criterion.name in shown.marks)));
   memory.setItem("item", id);
@@ -110,6 +120,7 @@ function finish() {
 // Marking ------------------------------------------------------------------------------------------------------------
 
 function mark(name, level) {
+  if (leaving) return;
   state.marks[name] = level;
   state.current = Math.min(state.item.criteria.findIndex((one) => one.name === name) + 1, state.item.criteria.length - 1);
   keep();
@@ -133,6 +144,7 @@ function keepNote() {
 }
 
 const save = guarded(async () => {
+  if (leaving) return;
   const missing = state.item.criteria.findIndex((criterion) => !(criterion.name in state.marks));
   if (missing >= 0) {
     state.current = missing;
@@ -143,9 +155,10 @@ const save = guarded(async () => {
   clearTimeout(noteTimer);
   noteTimer = null;
   const asked = { rater: state.rater, item: state.item.id, marks: { ...state.marks }, note: state.note };
-  const reply = await call("save", asked);
-  state.items = reply.items;
-  await go(nextOpen()?.id);
+  await whileLeaving(async () => {
+    state.items = (await call("save", asked)).items;
+    await go(nextOpen()?.id);
+  });
 });
 
 function onKey(event) {
