@@ -42,14 +42,14 @@ unpack().then(({ columns, rows, paragraphs }) => {
   function filter() {
     const { task, flag, order, text } = Object.fromEntries(new FormData(form));
     const wanted = text.trim().toLowerCase();
-    const asked = Boolean(task || flag || wanted);
+    const asked = Boolean(task || flag || wanted || order);
     hits = asked
       ? items.filter(
           (item) =>
             (!task || item.task === task) && (!flag || item.flags.includes(flag)) && item.searched.includes(wanted),
         )
       : [];
-    hits.sort((one, other) => order * (one.S - other.S));
+    hits.sort((one, other) => (order || 1) * (one.S - other.S));
     found.replaceChildren();
     showMore();
     document.getElementById("extremes").hidden = asked;
