@@ -11,8 +11,8 @@ from pathlib import Path
 REQUIREMENTS = {
     "lm-eval": ["lm-eval==0.4.13"],
     # lighteval 0.13 calls what huggingface_hub 2 and xxhash 4 no longer have.
-    "lighteval": ["lighteval==0.13.0", "huggingface_hub<2", "xxhash<4"],
-    "inspect": ["inspect-ai>=0.3.285,<0.4"],
+    "lighteval": ["lighteval==0.13.0", "huggingface_hub<2", "xxhash<4", "inspect-ai==0.3.285"],
+    "inspect": ["inspect-ai==0.3.285"],
 }
 _ROOT = Path(__file__).parents[1]
 

@@ -1,5 +1,6 @@
 """The exports, read back; and, slow, each harness really run on two records of two configs."""
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric import score
 from h2htalk_metric.export import HARNESSES, export, folder
 
+THINKING = ["--thinking-tokens", "500"]
 FEW = ["RecollectionRefinement", "ItineraryResponse"]
 
 
@@ -46,6 +48,19 @@ def test_lm_eval_tasks_have_our_room_and_groups_our_weights(whole):
     dialogue = yaml.safe_load((whole / "h2htalk_Dialogue.yaml").read_text())
     assert dialogue["task"] == ["h2htalk_DialogueBase", "h2htalk_DialogueEmotion", "h2htalk_DialogueSchedule"]
     assert dialogue["aggregate_metric_list"][0]["weight_by_size"] is False
+
+
+def test_a_thinking_model_gets_room_and_its_thoughts_are_cut(tmp_path, monkeypatch):
+    done = h2htalk("export", "lm-eval", "--out", tmp_path, "--tasks", FEW[0], "--embedder", "demo", *THINKING)
+    assert done.returncode == 0, done.stderr
+    task = yaml.safe_load((tmp_path / f"h2htalk_{FEW[0]}.yaml").read_text())
+    assert task["generation_kwargs"]["max_gen_toks"] == TASKS[FEW[0]].max_new_tokens + 500
+    monkeypatch.syspath_prepend(tmp_path)
+    functions = importlib.import_module("h2htalk_lm_eval")
+    row = load(FEW[0])[0]
+    for text in ("<think>hm, a cake?</think>{}", "let me see</think>\n{}", "{}<think>was that all"):
+        figures = functions.score_answer(row, [text.format(row["reference"])])
+        assert figures["composite"] == pytest.approx(1.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("harness", HARNESSES)
@@ -126,6 +141,7 @@ def finished(*command: object, **options) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["lm-eval"], indirect=True)
 def test_lm_eval_sends_our_prompts_and_reports_our_composite(exported, tiny_model, demo, tmp_path):
     for task, count in zip(FEW, (3, 1), strict=True):  # unequal, so that Overall's weights show
@@ -154,6 +170,7 @@ def test_lm_eval_sends_our_prompts_and_reports_our_composite(exported, tiny_mode
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["lighteval"], indirect=True)
 def test_lighteval_sends_our_prompts_and_reports_our_composite(exported, tiny_model, demo, tmp_path):
     model = f"model_name={tiny_model},dtype=float32,batch_size=1,cache_dir={tmp_path / 'cache'}"
@@ -180,6 +197,7 @@ def test_lighteval_sends_our_prompts_and_reports_our_composite(exported, tiny_mo
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["inspect"], indirect=True)
 def test_inspect_sends_our_prompts_and_reports_our_composite(exported, tiny_model, demo, tmp_path):
     chosen = [row["id"] for task in FEW for row in load(task).select(range(2))]

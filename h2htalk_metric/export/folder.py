@@ -29,7 +29,9 @@ _FILES = Path(__file__).parent / "files"
 _MANIFEST = "h2htalk_export.json"
 
 
-def export(harness: str, out: str | Path, *, tasks: str = "all", embedder: str = DEFAULT_EMBEDDER) -> Path:
+def export(
+    harness: str, out: str | Path, *, tasks: str = "all", embedder: str = DEFAULT_EMBEDDER, thinking_tokens: int = 0
+) -> Path:
     """Write chosen configs as tasks of another harness.
 
     Args:
@@ -37,6 +39,7 @@ def export(harness: str, out: str | Path, *, tasks: str = "all", embedder: str =
         out: the folder; an earlier export in it is replaced, other files stay.
         tasks: config names joined by commas, or ``all``.
         embedder: for SS, as in :func:`h2htalk_metric.score`; the harness's process loads it when it scores.
+        thinking_tokens: room for thoughts, beside the room for the answer.
 
     Returns:
         The folder.
@@ -49,7 +52,7 @@ def export(harness: str, out: str | Path, *, tasks: str = "all", embedder: str =
         known = ", ".join(HARNESSES)
         raise H2HTalkError(f"unknown harness {harness!r}.{did_you_mean(harness, HARNESSES)} They are: {known}")
     rows = chosen_rows(tasks)
-    prompts = [prompt_of(row, sap=True) for row in rows]
+    prompts = [prompt_of(row, sap=True, thinking_tokens=thinking_tokens) for row in rows]
     folder = _cleared(Path(out))
     manifest = _manifest(harness, embedder, rows, prompts)
     _write_records(folder, rows, prompts)

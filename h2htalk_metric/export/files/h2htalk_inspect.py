@@ -10,6 +10,7 @@ from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig
 from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
+from h2htalk_datasets.generation.reasoning import cut_reasoning
 from h2htalk_metric import score
 
 _HERE = Path(__file__).parent
@@ -55,10 +56,10 @@ def answer() -> Solver:
 # "all" is the mean over all samples: Overall, where all eleven configs are asked whole.
 @scorer(metrics={"composite": [grouped(mean(), "task", all="samples"), stderr()], "*": [mean()]})
 def composite() -> Scorer:
-    """The seven components of an answer, and its composite, 0..1."""
+    """The seven components of an answer, without its thoughts, and its composite, 0..1."""
 
     async def rate(state: TaskState, target: Target) -> Score:
-        text = state.output.completion
+        text = cut_reasoning(state.output.completion)[0]
         scores = score([text], [target.text], language=state.metadata["language"], embedder=_EXPORT["embedder"])
         return Score(value=dict(scores.rows()[0]), answer=text)
 

@@ -17,6 +17,7 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.prompt_manager import PromptManager
 from lighteval.tasks.requests import Doc, SamplingMethod
 
+from h2htalk_datasets.generation.reasoning import cut_reasoning
 from h2htalk_metric import score
 from h2htalk_metric.composite import COMPONENTS
 
@@ -32,11 +33,11 @@ def to_doc(record: dict[str, Any], task_name: str = "") -> Doc:
 
 
 class Composite(SampleLevelComputation):
-    """The seven components of an answer, and its composite, 0..1."""
+    """The seven components of an answer, without its thoughts, and its composite, 0..1."""
 
     def compute(self, doc: Doc, model_response: ModelResponse, **_: Any) -> dict[str, float]:
         """Score the first answer against the reference."""
-        answers, language = model_response.final_text[:1], doc.specific["language"]
+        answers, language = [cut_reasoning(model_response.final_text[0])[0]], doc.specific["language"]
         return score(answers, doc.get_golds(), language=language, embedder=_EXPORT["embedder"]).rows()[0]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from datasets import DatasetDict, load_dataset
 
+from h2htalk_datasets.generation.reasoning import cut_reasoning
 from h2htalk_metric import score
 
 _HERE = Path(__file__).parent
@@ -18,5 +19,6 @@ def records(config: str, **_: Any) -> DatasetDict:
 
 
 def score_answer(doc: dict[str, Any], results: list[str]) -> dict[str, float]:
-    """The seven components of one answer, and its composite, 0..1."""
-    return score(results, [doc["reference"]], language=doc["language"], embedder=_EMBEDDER).rows()[0]
+    """The seven components of one answer, without its thoughts, and its composite, 0..1."""
+    answers = [cut_reasoning(text)[0] for text in results]
+    return score(answers, [doc["reference"]], language=doc["language"], embedder=_EMBEDDER).rows()[0]
