@@ -17,12 +17,16 @@ def publish_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only write the folder, to look at and to load.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Where folder NAME is written and kept.")] = None,
     run: Annotated[Path | None, typer.Option("--run", help="For results: the scored run folder.")] = None,
+    package: Annotated[
+        str | None, typer.Option("--package", help="For a Space: what pip installs h2htalk from; PyPI if not given.")
+    ] = None,
     benchmark: Annotated[str | None, typer.Option("--benchmark", help="For results: ORG/NAME of the dataset.")] = None,
 ) -> None:
     """Publish through huggingface_hub, by its login and endpoint.
 
-    The dataset's eval.yaml makes it a benchmark only once the Hub's staff have put it on their allow-list; until then
-    the Hub shows neither its leaderboards nor published results (https://huggingface.co/docs/hub/eval-results).
+    The dataset's eval.yaml makes it a benchmark only once h2htalk is on the Hub's list of evaluation frameworks and the
+    dataset on its allow-list; until then the Hub shows neither its leaderboards nor published results
+    (https://huggingface.co/docs/hub/eval-results).
     """
     from h2htalk_metric.publish import AFTERWARDS, KINDS, prepare_folder, prepare_results, upload
 
@@ -31,7 +35,7 @@ def publish_command(
     with TemporaryDirectory() as temporary:
         parent = out or (Path("publish") if dry_run else Path(temporary))
         if kind != "results":
-            folder = prepare_folder(kind, repo, parent)
+            folder = prepare_folder(kind, repo, parent, package)
         elif run and benchmark:
             folder = prepare_results(run, benchmark, repo, parent)
         else:

@@ -53,7 +53,9 @@ def _manifest(rows: list[dict], name: str, tasks: str, limit: int | None, sap: l
     }
 
 
-def make_run(folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="all", sap=tuple(SAP)) -> Path:
+def make_run(
+    folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="all", sap=tuple(SAP), embedder="hashed-words"
+) -> Path:
     """A scored run folder whose answers keep a share of each reference's words."""
     rows = chosen_rows(tasks, limit)
     manifest = _manifest(rows, name, tasks, limit, sorted(sap) if len(sap) < len(SAP) else list(SAP))
@@ -65,8 +67,8 @@ def make_run(folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="al
             text = " ".join(word for word in row["reference"].split() if draw.random() < kept)
             line = {"id": row["id"], "prediction": text, "task": row["task"], "finish_reason": "stop"}
             file.write(json.dumps(line | {"prompt_tokens": 9, "new_tokens": len(text.split())}) + "\n")
-    with patch("h2htalk_metric.composite.load_embedder", lambda _: Embedder("hashed-words", HashedWords(), flag=False)):
-        run_scores.score_run(folder, "hashed-words")
+    with patch("h2htalk_metric.composite.load_embedder", lambda _: Embedder(embedder, HashedWords(), flag=False)):
+        run_scores.score_run(folder, embedder)
     return folder
 
 

@@ -15,7 +15,10 @@ _AS_LFS = (".parquet", ".png")
 
 
 class Hub(ThreadingHTTPServer):
-    """Repositories in memory: `repos` by "type/ORG/NAME", each path -> bytes; `calls` as "METHOD path"."""
+    """Repositories in memory: `repos` by "type/ORG/NAME", each path -> bytes; `calls` as "METHOD path".
+
+    How the real Hub refuses an `eval.yaml` is not published; that it checks one, and what must be in it, is.
+    """
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -25,6 +28,7 @@ class Hub(ThreadingHTTPServer):
         self.pull_requests: dict[str, dict[str, bytes]] = {}
         self.objects: dict[str, bytes] = {}
         self.calls: list[str] = []
+        self.frameworks = {"inspect-ai"}  # that an eval.yaml may name
 
 
 @contextmanager
@@ -136,12 +140,24 @@ class _Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = self.server.objects[value["oid"]]
             else:
                 assert line["key"] == "header", line
+        if fault := self._benchmark_fault(files.get("eval.yaml")):
+            return self._reply({"error": fault}, 400)
         place = self.server.pull_requests if as_pull_request else self.server.repos
         place.setdefault(repo, {}).update(files)
         url = self._page(repo)
-        self._reply(
+        return self._reply(
             {"commitUrl": f"{url}/commit/{'a' * 40}", "commitOid": "a" * 40, "pullRequestUrl": f"{url}/discussions/1"}
         )
+
+    def _benchmark_fault(self, content):
+        if content is None:
+            return None
+        benchmark = yaml.safe_load(content)
+        if absent := {"name", "description", "evaluation_framework", "tasks"} - benchmark.keys():
+            return f"eval.yaml lacks {', '.join(sorted(absent))}"
+        if benchmark["evaluation_framework"] not in self.server.frameworks:
+            return f"evaluation_framework must be one of {', '.join(sorted(self.server.frameworks))}"
+        return None
 
     def _page(self, repo):
         """A repository's address: datasets and Spaces have a prefix, models none."""

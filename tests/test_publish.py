@@ -14,15 +14,18 @@ from urllib.request import urlopen
 import evaluate
 import pytest
 import yaml
+from board_runs import make_run
 from conftest import h2htalk, run
 from datasets import load_dataset
 from hub_stand_in import TOKEN, hub
+from launch import free_port
 
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.probes import PROBES, load_probe
 from h2htalk_metric.publish import prepare_folder, prepare_results
 from h2htalk_metric.publish.repositories import _check_card
+from h2htalk_metric.semantic import DEFAULT_EMBEDDER
 
 FIGURES = {"counts.png", "labels.png", "lengths.png", "statistics.md", "verbs.png", "words.png"}
 DATASET = {"README.md", "LICENSE", "eval.yaml", "data/en/manifest.json"}
@@ -53,7 +56,7 @@ def test_the_dataset_folder_loads_as_it_stands(dataset):
 
 def test_eval_yaml_names_every_config_with_its_split(dataset):
     benchmark = yaml.safe_load((dataset / "eval.yaml").read_text())
-    assert set(benchmark) == {"name", "description", "tasks"}  # the Hub refuses a framework that is not in its list
+    assert set(benchmark) == {"name", "description", "evaluation_framework", "tasks"}  # all that the Hub requires
     assert [task["id"] for task in benchmark["tasks"]] == list(TASKS)
     for task in benchmark["tasks"]:
         assert load_dataset(str(dataset), task["config"], split=task["split"]).num_rows == TASKS[task["id"]].count
@@ -87,10 +90,10 @@ def test_the_metrics_space_answers_and_shows_wrong_input(tmp_path):
 def test_the_leaderboard_folder_starts_the_installed_board(tmp_path):
     folder = prepare_folder("leaderboard", "my-team/board", tmp_path)
     assert set(files_in(folder)) == {"README.md", "app.py", "requirements.txt"}
-    assert "h2htalk" in (folder / "requirements.txt").read_text()
+    assert (folder / "requirements.txt").read_text() == "h2htalk[leaderboard]==0.1.0\n"
     pytest.importorskip("gradio", reason="gradio is not installed")
     with started_space(folder) as url:
-        page = urlopen(url, timeout=20).read().decode()
+        page = urlopen(url, timeout=100).read().decode()
     assert "H2HTalk leaderboard" in page and "Submitting is off" in page and "H2HTALK_BOARD_REPO" in page
     assert "Check and submit" not in page
 
@@ -98,9 +101,7 @@ def test_the_leaderboard_folder_starts_the_installed_board(tmp_path):
 @contextmanager
 def started_space(folder):
     """A Space's app.py as the Hub starts it, without a repository for its submissions; its address once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = int(free_port())
     environment = os.environ | {"SPACE_ID": "my-team/board", "GRADIO_SERVER_PORT": str(port)}
     command = [sys.executable, "app.py"]
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL) as process:
@@ -151,11 +152,12 @@ def publish(server, *arguments, token=TOKEN, **variables):
 
 def test_the_dataset_arrives_byte_for_byte_and_again(dataset):
     with hub() as server:
+        server.frameworks.add("h2htalk")
         for _ in range(2):
             done = publish(server, "dataset", "--repo", "my-team/talk")
             assert done.returncode == 0, done.stderr
         assert f"published: {server.url}/datasets/my-team/talk/commit/" in done.stdout
-        assert "only for datasets on its allow-list" in done.stdout
+        assert "only for datasets on its allow-list" in done.stdout and "refused" not in done.stdout
         assert server.repos == {"dataset/my-team/talk": files_in(dataset)}
         assert server.created[0]["type"] == "dataset"
         puts = [call for call in server.calls if call.startswith("PUT")]
@@ -163,10 +165,30 @@ def test_the_dataset_arrives_byte_for_byte_and_again(dataset):
         assert "POST /api/datasets/my-team/talk/commit/main" in server.calls
 
 
+def test_a_refused_eval_yaml_keeps_no_record_back(dataset):
+    with hub() as server:
+        done = publish(server, "dataset", "--repo", "my-team/talk")
+        assert done.returncode == 0, done.stderr
+        assert "without eval.yaml, which the Hub refused: " in done.stdout
+        assert "evaluation_framework must be one of inspect-ai" in done.stdout
+        whole = files_in(dataset)
+        del whole["eval.yaml"]
+        assert server.repos == {"dataset/my-team/talk": whole}
+
+
+@pytest.mark.parametrize(("kind", "asked"), [("metric", "h2htalk"), ("leaderboard", "h2htalk[leaderboard]")])
+def test_a_space_can_get_the_package_from_elsewhere(kind, asked, tmp_path):
+    source = "git+https://example.org/team/h2htalk@0123abc"
+    done = h2htalk("publish", kind, "--repo", "my-team/space", "--dry-run", "--out", tmp_path, "--package", source)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "space" / "requirements.txt").read_text() == f"{asked} @ {source}\n"
+
+
 def test_the_metric_arrives_in_a_gradio_space(tmp_path):
     with hub() as server:
         done = publish(server, "metric", "--repo", "my-team/companion_score", "--out", tmp_path)
         assert done.returncode == 0, done.stderr
+        assert "built once what its requirements.txt names can be installed" in done.stdout
         assert server.repos == {"space/my-team/companion_score": files_in(tmp_path / "companion_score")}
         assert (server.created[0]["type"], server.created[0]["sdk"]) == ("space", "gradio")
 
@@ -195,15 +217,12 @@ def test_what_cannot_be_published_is_one_line(arguments, options, complaint):
 
 
 @pytest.fixture(scope="module")
-def scored(tmp_path_factory, tiny_model):
-    out = tmp_path_factory.mktemp("results") / "run"
-    asked = ["--tasks", "ItineraryInitialization", "--model", tiny_model, "--embedder", "demo", "--out", out]
-    done = h2htalk("run", *asked)
-    assert done.returncode == 0, done.stderr
-    return out
+def scored(tmp_path_factory):
+    """A run of one whole config; of its embeddings only the name is BGE-M3's."""
+    folder = tmp_path_factory.mktemp("results") / "run"
+    return make_run(folder, "my-team/model", tasks="ItineraryInitialization", embedder=DEFAULT_EMBEDDER)
 
 
-@pytest.mark.slow
 def test_a_runs_figures_go_to_the_models_repository_as_a_pull_request(scored):
     huggingface_hub = pytest.importorskip("huggingface_hub", minversion="1.4")
     with hub() as server:
@@ -219,15 +238,27 @@ def test_a_runs_figures_go_to_the_models_repository_as_a_pull_request(scored):
     row = json.loads((scored / "score.json").read_text())["row"]
     assert (entry.dataset_id, entry.task_id) == ("my-team/talk", "ItineraryInitialization")
     assert entry.value == pytest.approx(row["ItineraryInitialization"], abs=0.005)
-    assert "embedder demo:all-MiniLM-L6-v2" in entry.notes
+    assert "embedder BAAI/bge-m3" in entry.notes
 
 
-@pytest.mark.slow
-def test_a_limited_run_is_not_published(scored, tmp_path):
-    part = tmp_path / "part"
-    shutil.copytree(scored, part)
-    manifest = json.loads((part / "run.json").read_text())
-    manifest["dataset"]["limit"] = 2
-    (part / "run.json").write_text(json.dumps(manifest))
-    with pytest.raises(H2HTalkError, match="did not ask whole configs"):
-        prepare_results(part, "my-team/talk", "my-team/model", tmp_path)
+@pytest.mark.parametrize(
+    ("file", "keys", "value", "reason"),
+    [
+        ("run.json", ("dataset", "limit"), 2, "did not ask whole configs"),
+        ("run.json", ("prompts", "sap"), [], "with the whole persona"),
+        (
+            "run.json",
+            ("dataset", "fingerprint"),
+            "0" * 64,
+            "other records than those installed .fingerprint 0{12},",
+        ),
+        ("score.json", ("signature", "embedder"), "demo:all-MiniLM-L6-v2", "its SS by demo:all-MiniLM-L6-v2, so"),
+    ],
+)
+def test_figures_that_do_not_compare_are_not_published(file, keys, value, reason, scored, tmp_path):
+    other = shutil.copytree(scored, tmp_path / "other")
+    tree = json.loads((other / file).read_text())
+    tree[keys[0]][keys[1]] = value
+    (other / file).write_text(json.dumps(tree))
+    with pytest.raises(H2HTalkError, match=reason):
+        prepare_results(other, "my-team/talk", "my-team/model", tmp_path)

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.publish.repositories import KINDS
+from h2htalk_metric.publish.repositories import BENCHMARK, KINDS
 
 
 def upload(folder: Path, kind: str, repo: str) -> str:
     """Make the repository if it isn't there, and put the folder into it in one commit.
 
-    Nothing that stands in the repository is removed. Results go to a model's repository as a pull request.
+    Nothing that stands in the repository is removed. Results go to a model's repository as a pull request. A dataset's
+    ``eval.yaml`` follows in a second commit: the Hub checks it, and if refused it must not keep the records back.
 
     Args:
         folder: as it was prepared.
@@ -20,7 +21,7 @@ def upload(folder: Path, kind: str, repo: str) -> str:
         repo: ``ORG/NAME``.
 
     Returns:
-        The address of the commit, or of the pull request.
+        The address of the commit, or of the pull request; and what became of ``eval.yaml`` if it was refused.
 
     Raises:
         H2HTalkError: there is no login, or the Hub refuses or can't be reached.
@@ -44,10 +45,32 @@ def upload(folder: Path, kind: str, repo: str) -> str:
             folder_path=folder,
             commit_message=f"H2HTalk {kind}",
             create_pr=results,
+            ignore_patterns=BENCHMARK,
         )
+        refused = _benchmark_refused(api, folder, repo) if (folder / BENCHMARK).exists() else ""
     except OfflineModeIsEnabled:
         raise H2HTalkError("HF_HUB_OFFLINE is set, so nothing can be published; unset it, or use --dry-run") from None
     except (client_error, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise H2HTalkError(f"can't publish {repo} at {api.endpoint}: {reason}") from None
-    return commit.pr_url or commit.commit_url
+        raise H2HTalkError(f"can't publish {repo} at {api.endpoint}: {_one_line(error)}") from None
+    return (commit.pr_url or commit.commit_url) + refused
+
+
+def _benchmark_refused(api: Any, folder: Path, repo: str) -> str:
+    """Why the Hub refuses a dataset's ``eval.yaml``; empty if it took it."""
+    from huggingface_hub.errors import BadRequestError
+
+    try:
+        api.upload_file(
+            path_or_fileobj=folder / BENCHMARK,
+            path_in_repo=BENCHMARK,
+            repo_id=repo,
+            repo_type="dataset",
+            commit_message="H2HTalk as a benchmark",
+        )
+    except BadRequestError as error:
+        return f"\nwithout {BENCHMARK}, which the Hub refused: {_one_line(error)}"
+    return ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,6 +1,6 @@
 """The folders of dataset, metric and leaderboard, as their repositories are to be."""
 
-__all__ = ["AFTERWARDS", "KINDS", "prepare_folder"]
+__all__ = ["AFTERWARDS", "BENCHMARK", "KINDS", "prepare_folder"]
 
 import re
 import shutil
@@ -18,14 +18,21 @@ from h2htalk_datasets.tasks import TASKS
 KINDS = {"dataset": "dataset", "metric": "space", "leaderboard": "space", "results": "model"}
 """What can be published, and the type of the repository that it goes to."""
 
+BENCHMARK = "eval.yaml"
+"""The file that makes a dataset a benchmark; it goes into a commit of its own, since the Hub may refuse it."""
+
+_BUILT = "The Space is built once what its requirements.txt names can be installed: a release on PyPI, or see --package"
+
 AFTERWARDS = {
     "dataset": (
-        "The Hub shows eval.yaml's leaderboards only for datasets on its allow-list: ask to be put there, see "
+        "The Hub takes an eval.yaml only with an evaluation framework of its list (EVALUATION_FRAMEWORKS in "
+        "huggingface.js; add h2htalk there), and shows leaderboards only for datasets on its allow-list: see "
         "https://huggingface.co/docs/hub/eval-results"
     ),
+    "metric": _BUILT,
     "leaderboard": (
-        "Submitting stays off until the Space has the variable H2HTALK_BOARD_REPO, the id of a dataset repository, "
-        "and the secret HF_TOKEN that may write there"
+        f"{_BUILT}. Submitting stays off until the Space has the variable H2HTALK_BOARD_REPO, the id of a dataset "
+        "repository, and the secret HF_TOKEN that may write there"
     ),
     "results": "The Hub shows these figures once the benchmark's dataset is on its allow-list",
 }
@@ -34,13 +41,15 @@ AFTERWARDS = {
 _METRIC = Path(__file__).parents[1]
 
 
-def prepare_folder(kind: str, repo: str, parent: Path) -> Path:
+def prepare_folder(kind: str, repo: str, parent: Path, package: str | None = None) -> Path:
     """Write exactly the files of a repository, and check its card.
 
     Args:
         kind: ``dataset``, ``metric`` or ``leaderboard``.
         repo: ``ORG/NAME``, which the card's examples name.
         parent: the folder ``NAME`` is made in it.
+        package: where a Space gets h2htalk from, as pip takes it (a wheel's address, or ``git+https://...@COMMIT``);
+            this version's release on PyPI if not given.
 
     Returns:
         The folder. `load_dataset` takes that of the dataset, `evaluate.load` that of the metric.
@@ -56,6 +65,10 @@ def prepare_folder(kind: str, repo: str, parent: Path) -> Path:
         raise H2HTalkError(f"{name}.py would hide the installed package {name} in the Space; choose another name")
     folder = empty_folder(parent / name)
     {"dataset": _dataset, "metric": _metric, "leaderboard": _leaderboard}[kind](folder, repo)
+    if KINDS[kind] == "space":
+        wanted = "h2htalk[leaderboard]" if kind == "leaderboard" else "h2htalk"
+        source = f" @ {package}" if package else f"=={version('h2htalk')}"
+        (folder / "requirements.txt").write_text(f"{wanted}{source}\n", "utf-8")
     _check_card(folder, kind)
     return folder
 
@@ -87,19 +100,19 @@ def _dataset(folder: Path, repo: str) -> None:
     shutil.copyfile(source / "LICENSE-DATA", folder / "LICENSE")
     for part in ("data", "figures"):
         shutil.copytree(source / part, folder / part)
-    (folder / "eval.yaml").write_text(yaml.safe_dump(_benchmark(), sort_keys=False), "utf-8")
+    (folder / BENCHMARK).write_text(yaml.safe_dump(_benchmark(), sort_keys=False), "utf-8")
 
 
 def _benchmark() -> dict[str, Any]:
     """``eval.yaml``: what the Hub makes a benchmark of, with a leaderboard for each config (docs/hub/eval-results).
 
-    Overall is no config, so it has no leaderboard there. The Hub checks the file when it is pushed, and refuses an
-    `evaluation_framework` that is not in its list (EVALUATION_FRAMEWORKS in huggingface.js), which lacks this project;
-    benchmarks with a scoring of their own leave the key out.
+    Overall is no config, so it has no leaderboard there. `evaluation_framework` is required, and this benchmark's
+    scoring is its own: another's name would promise that the other gives these figures.
     """
     return {
         "name": "H2HTalk",
         "description": DESCRIPTION,
+        "evaluation_framework": "h2htalk",
         "tasks": [{"id": name, "config": name, "split": "test"} for name in TASKS],
     }
 
@@ -108,12 +121,11 @@ def _metric(folder: Path, repo: str) -> None:
     (folder / "README.md").write_text(_card(_METRIC / "README.md", repo), "utf-8")
     shutil.copyfile(_METRIC / "h2htalk_metric.py", folder / f"{folder.name}.py")
     shutil.copyfile(Path(__file__).parent / "files" / "app.py", folder / "app.py")
-    (folder / "requirements.txt").write_text(f"h2htalk=={version('h2htalk')}\n", "utf-8")
 
 
 def _leaderboard(folder: Path, repo: str) -> None:
     # The board itself is in the installed package; the Space starts it.
-    for name in ("README.md", "app.py", "requirements.txt"):
+    for name in ("README.md", "app.py"):
         shutil.copyfile(_METRIC / "leaderboard" / name, folder / name)
 
 
