@@ -75,6 +75,14 @@ def _hidden_letters(tree):
     tree["model"] = "nice\u202eeman"
 
 
+def _blank_letters(tree):
+    tree["model"] = "\u115f\u3164"
+
+
+def _tower_of_accents(tree):
+    tree["model"] = "e" + "\u0301" * 3
+
+
 def _no_bracket(tree):
     tree["bracket"] = "huge"
 
@@ -126,6 +134,8 @@ def _listed_software(tree):
         (_lifted_ss, "DialogueBase: ss is claimed as"),
         (_not_a_number, "no whole JSON"),
         (_hidden_letters, "invisible characters"),
+        (_blank_letters, "invisible characters"),
+        (_tower_of_accents, "more than 2 combining characters"),
         (_no_bracket, "bracket"),
         (_nested, "nested deeper than 8 levels"),
         (_large, "the limit is 64,000"),
@@ -166,6 +176,63 @@ def test_one_unreadable_row_does_not_take_the_board_down(tree, tmp_path, capsys)
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and f"rows/{bad.digest}.json can't be read" in told
     assert len(Storage(tmp_path).rows()) == 2  # made anew at the next start
+
+
+def test_damage_beside_a_row_does_not_take_the_board_down(tree, tmp_path, capsys):
+    Storage(tmp_path, allow_partial=True)
+    two = make_run(tmp_path / "two", "org/Small-1B", limit=2)
+    row = Storage(tmp_path, allow_partial=True).submit(form.pack(form.read_run(two, "1-8B")))
+    open_board = Storage(tmp_path)
+    files = [tmp_path / "rows" / f"{row.digest}.npy", tmp_path / "samples" / f"{row.digest}.json"]
+    whole = [file.read_bytes() for file in files]
+    for file in files:
+        file.write_bytes(file.read_bytes()[:50])
+    assert [shown.key for shown in run_board(open_board.rows(), open_board)] == [row.digest]
+    assert f"rows/{row.digest}.npy can't be read" in capsys.readouterr().err
+    with pytest.raises(H2HTalkError, match=f"samples/{row.digest}.json can't be read .*; a restart makes it anew"):
+        open_board.samples(row.digest)
+    Storage(tmp_path)
+    assert [file.read_bytes() for file in files] == whole
+
+
+def test_a_run_that_was_taken_off_can_be_submitted_anew_while_the_board_runs(tree, tmp_path):
+    board, other = Storage(tmp_path, allow_partial=True), Storage(tmp_path, allow_partial=True)
+    row = board.submit(packed(tree))
+    assert [shown.bracket for shown in board.rows()] == [shown.bracket for shown in other.rows()] == ["1-8B"]
+    with pytest.raises(H2HTalkError, match=f"keeper first deletes submissions/{row.digest}.json.gz"):
+        board.submit(packed(tree, bracket="32B+"))
+    (tmp_path / "submissions" / f"{row.digest}.json.gz").unlink()
+    again = board.submit(packed(tree, bracket="32B+", model="Renamed"))
+    assert again.digest == row.digest
+    for storage in (board, other):
+        assert [(shown.model, shown.bracket) for shown in storage.rows()] == [("Renamed", "32B+")]
+
+
+def test_a_run_that_was_left_off_may_be_sent_again(tree, tmp_path, monkeypatch, capsys):
+    row = Storage(tmp_path, allow_partial=True).submit(packed(tree))
+    (tmp_path / "rows" / f"{row.digest}.json").unlink()
+    with monkeypatch.context() as changed:
+        changed.setattr(admission, "_fingerprint", lambda *_: "0" * 64)  # the dataset has changed
+        board = Storage(tmp_path, allow_partial=True)
+        assert board.rows() == [] and "left off the board" in capsys.readouterr().err
+    assert board.submit(packed(tree, model="Again")).digest == row.digest  # and has changed back
+    assert [shown.model for shown in board.rows()] == ["Again"]
+
+
+def test_a_file_that_is_not_named_by_its_answers_is_told(tree, tmp_path, capsys):
+    row = Storage(tmp_path, allow_partial=True).submit(packed(tree))
+    (tmp_path / "submissions" / f"{row.digest}.json.gz").rename(tmp_path / "submissions" / "qwen7b.json.gz")
+    assert Storage(tmp_path).rows() == []
+    assert f"qwen7b.json.gz: files here are named by their answers; rename it {row.digest}" in capsys.readouterr().err
+
+
+def test_a_board_that_cannot_be_written_says_so(tree, tmp_path):
+    storage = Storage(tmp_path / "board", allow_partial=True)
+    (tmp_path / "board" / "samples").rmdir()
+    (tmp_path / "board" / "samples").write_text("")
+    with pytest.raises(H2HTalkError, match=r"can't write the board's folder .*board \(.*\); nothing was kept"):
+        storage.submit(packed(tree))
+    assert storage.rows() == []
 
 
 def test_partial_runs_need_leave(tree, tmp_path):
@@ -232,6 +299,18 @@ def test_a_board_that_begins_to_recompute_does_so_with_stored_runs(tree, tmp_pat
     recomputed = Storage(tmp_path, recompute_ss=True).rows()
     assert [row.ss for row in recomputed] == ["recomputed"]
     assert recomputed[0].cells == pytest.approx(claimed.cells)
+
+
+def test_a_recomputed_row_is_made_anew_when_the_board_embeds_otherwise(tree, tmp_path, demo_stood_in, monkeypatch):
+    sent = edited(tree, lambda t: (_by_demo(t), t["signature"].update(embedder_precision="float16")))
+    first = Storage(tmp_path, allow_partial=True, recompute_ss=True).submit(sent)
+    assert first.setup["precision"] == "" and first.signature["embedder_precision"] == "float16"
+    here = Embedder(DEMO_NAME, HashedWords(), flag=False, precision="float32")
+    monkeypatch.setattr(admission, "load_embedder", lambda _: here)
+    (anew,) = Storage(tmp_path, recompute_ss=True).rows()
+    assert anew.setup == first.setup | {"precision": "float32"} and anew.cells == first.cells
+    (claimed,) = Storage(tmp_path).rows()
+    assert claimed == anew  # a board that recomputes nothing shows it as it is
 
 
 def test_an_embedder_that_the_board_lacks_is_its_own_affair(tree, tmp_path, demo_stood_in, monkeypatch, capsys):

@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from board_runs import make_run, packed, variant
+from conftest import h2htalk
+from launch import free_port
 
 from h2htalk_metric.leaderboard.storage import Storage
 from h2htalk_metric.leaderboard.submission import pack, read_run
@@ -29,15 +30,13 @@ SHOTS = os.environ.get("H2HTALK_SCREENSHOTS")  # a folder, to look at the pages
 @contextmanager
 def served(folder: Path):
     """The board of a folder, served by its command on a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     call = "from h2htalk_metric.cli import main; main()"
-    command = [sys.executable, "-c", call, "leaderboard", "--port", str(port), "--storage", str(folder)]
+    command = [sys.executable, "-c", call, "leaderboard", "--port", port, "--storage", str(folder)]
     with subprocess.Popen([*command, "--allow-partial"], stdout=subprocess.DEVNULL) as process:
         try:
             url = f"http://127.0.0.1:{port}/"
-            deadline = time.monotonic() + 100
+            deadline = time.monotonic() + 300
             while not _answers(url):
                 assert process.poll() is None and time.monotonic() < deadline, "the board did not start"
                 time.sleep(0.25)
@@ -170,21 +169,15 @@ def _submits(page, tree, tmp_path):
     bad, good = tmp_path / "bad.json.gz", tmp_path / "good.json.gz"
     bad.write_bytes(packed(tree | {"answers": tree["answers"][:-1], "model": EVIL}))
     good.write_bytes(packed(tree, model=EVIL))
-    chosen = page.locator("#file input[type=file]")
-    chosen.set_input_files(bad)
-    page.locator("#file", has_text="bad").wait_for()
-    page.wait_for_timeout(500)
-    page.locator("#send").click()
+    _sends(page, bad)
     refused = page.locator("#verdict .refused")
     refused.wait_for()
     assert "Refused: answers are missing: ItineraryInitialization 1 of 2" in refused.inner_text()
     shot(page, "refused")
     page.reload()
+    page.wait_for_selector("#runs-table tbody tr td")
     page.get_by_role("tab", name="Submit").click()
-    chosen.set_input_files(good)
-    page.locator("#file", has_text="good").wait_for()
-    page.wait_for_timeout(500)
-    page.locator("#send").click()
+    _sends(page, good)
     accepted = page.locator("#verdict .accepted")
     accepted.wait_for()
     assert EVIL in accepted.inner_text()
@@ -194,12 +187,19 @@ def _submits(page, tree, tmp_path):
     assert page.locator("#runs-table img, #runs-table script, #verdict img").count() == 0
 
 
+def _sends(page, file):
+    page.locator("#file input[type=file]").set_input_files(file)
+    page.locator("#file", has_text=file.name.split(".")[0]).wait_for()
+    page.wait_for_timeout(500)
+    page.locator("#send").click()
+
+
 def _opens_a_run(page, url):
     page.locator("#runs-table tbody a", has_text="<script>").click()
     page.wait_for_url("**/run?id=*")
     page.locator("h1", has_text="<script>").wait_for()
     text = page.locator("body").inner_text()
-    assert "SS is claimed" in text and "Signature: embedder:hashed-words" in text and "a partial run" in text
+    assert "SS is claimed" in text and "as submitted: embedder:hashed-words" in text and "a partial run" in text
     page.locator("summary", has_text="DialogueBase").click()
     assert page.locator("details[open] pre").count() == 2 * 3  # two answers, each with its prompt and reference
     shot(page, "run")
@@ -217,6 +217,14 @@ def _fits_a_phone(page, url):
     model = page.locator("#runs-table tbody tr:not(.bracket) th").first.bounding_box()
     assert 0 <= model["x"] < 60 and model["width"] < 160  # stays in sight beside the figures
     shot(page, "phone")
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path):
+    with served(tmp_path / "one") as url:
+        port = url.rstrip("/").rpartition(":")[2]
+        refused = h2htalk("leaderboard", "--port", port, "--storage", tmp_path / "two")
+    assert refused.returncode == 2 and "Traceback" not in refused.stderr
+    assert "error: the board can't be served" in refused.stderr and "name another --port" in refused.stderr
 
 
 def test_uploads_are_deleted_after_a_day(tmp_path):
@@ -241,6 +249,7 @@ def test_a_partial_run_of_one_config_is_compared_by_its_radar(page, tmp_path):
         assert "Overall against" not in page.locator("#runs-radar").inner_text()
 
 
+@pytest.mark.timeout(1200)
 def test_a_thousand_runs_are_shown_and_sorted(browser, tree, tmp_path):
     board = Storage(tmp_path, allow_partial=True)
     for number in range(1000):
@@ -248,8 +257,9 @@ def test_a_thousand_runs_are_shown_and_sorted(browser, tree, tmp_path):
         board.submit(variant(tree | {"bracket": bracket}, number, words=1 + number % 7))
     with served(tmp_path) as url:
         page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
+        page.set_default_timeout(120_000)
         page.goto(url, wait_until="commit")
-        page.wait_for_selector("#runs-table tbody tr td", state="attached", timeout=120_000)
+        page.wait_for_selector("#runs-table tbody tr td", state="attached")
         assert "1000 models" in page.locator("#runs-table [data-part=count]").inner_text()
         page.locator("#runs-table [data-part=grouped]").uncheck()
         page.locator("#runs-table thead button", has_text="Model").click()

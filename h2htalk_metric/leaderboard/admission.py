@@ -10,6 +10,7 @@ __all__ = [
     "admit",
     "digest_of",
     "recomputable",
+    "setup_here",
 ]
 
 import hashlib
@@ -42,7 +43,7 @@ from h2htalk_metric.statistics import intervals, resampled
 from h2htalk_metric.synthesis import label_agreement
 from h2htalk_metric.tokenization import clean
 
-ROW_FORMAT = 4
+ROW_FORMAT = 5
 """Raised when rows are computed in another way, so that stored ones are made anew."""
 
 COMPLETE = sum(task.count for task in TASKS.values())
@@ -64,7 +65,7 @@ class Row(BaseModel):
         model: as submitted.
         bracket: of its size.
         submitted: when, UTC.
-        setup: what must be equal for two rows to be comparable.
+        setup: what must be equal for two rows to be comparable; of the board's own embedder where it recomputed SS.
         n: number of answers.
         cells: S times 100 by cell name; None where configs are missing.
         intervals: 95% bootstrap interval by cell name; without the cells that a config of a single answer is part of.
@@ -174,7 +175,7 @@ def admit(submission: Submission, *, allow_partial: bool = False, recompute_ss: 
         model=submission.model,
         bracket=submission.bracket,
         submitted=submission.received or datetime.now(timezone.utc),
-        setup=_setup(submission),
+        setup=_setup(submission, again),
         n=len(records),
         cells=scores.row(),
         intervals=known,
@@ -212,9 +213,23 @@ def digest_of(submission: Submission) -> str:
     return digest.hexdigest()[:20]
 
 
-def _setup(submission: Submission) -> dict[str, str]:
+def _setup(submission: Submission, again: bool) -> dict[str, str]:
     """What may differ between admitted runs of what S depends on; all else was checked to be this board's own."""
-    return {"embedder": submission.signature.embedder, "dataset": submission.signature.dataset}
+    signature = submission.signature
+    if again:
+        return setup_here(signature.embedder) | {"dataset": signature.dataset}
+    embedder = (signature.embedder, signature.embedder_revision, signature.embedder_precision)
+    return _embedder_setup(*embedder) | {"dataset": signature.dataset}
+
+
+def setup_here(embedder: str) -> dict[str, str]:
+    """The part of a row's setup that says how this board embeds, for a :func:`recomputable` embedder."""
+    loaded = load_embedder(embedder)
+    return _embedder_setup(embedder, loaded.revision, loaded.precision)
+
+
+def _embedder_setup(name: str, revision: str | None, precision: str | None) -> dict[str, str]:
+    return {"embedder": name, "revision": revision or "", "precision": precision or ""}
 
 
 @lru_cache(maxsize=4)

@@ -57,7 +57,8 @@ class BoardRow:
         notes: what must be known of it.
         claimed: whether its SS is the sender's, not recomputed by the board.
         placed: whether it takes part in places and ties; a board that recomputes SS places no claimed one.
-        setup: embedder and dataset that it was scored with; empty on the paper's board.
+        setup: the embedder, its revision and precision, and the dataset that it was scored with; empty on the paper's
+            board.
 
     """
 
@@ -93,7 +94,7 @@ def paper_board() -> list[BoardRow]:
 
 
 def setups(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Rows that may be ranked against each other: same embedder, same records.
+    """Rows that may be ranked against each other: same embedder, weights and precision, same records.
 
     Returns:
         A title and its rows; whole runs first, BGE-M3 first among them, then by number of rows.
@@ -106,7 +107,11 @@ def setups(rows: Iterable[Row]) -> dict[str, list[Row]]:
         groups.values(),
         key=lambda group: (group[0].partial, group[0].setup["embedder"] != DEFAULT_EMBEDDER, -len(group)),
     )
-    return {_title(group[0]): group for group in order}
+    titles: dict[str, list[Row]] = {}
+    for group in order:
+        title = _title(group[0])
+        titles[title if title not in titles else f"{title} [{len(titles)}]"] = group  # a sender names the embedder
+    return titles
 
 
 def run_board(rows: Sequence[Row], storage: Storage) -> list[BoardRow]:
@@ -164,8 +169,10 @@ def differences(rows: Sequence[BoardRow], storage: Storage) -> list[tuple[str, f
     gaps = []
     for row, value in known[1:]:
         first, best = known[0]
-        low, high = np.percentile(storage.draws(row.key) - storage.draws(first.key), [2.5, 97.5])
-        gaps.append((row.model, value - best, float(low), float(high)))
+        draws, others = storage.draws(row.key), storage.draws(first.key)
+        if draws.size and others.size:
+            low, high = np.percentile(draws - others, [2.5, 97.5])
+            gaps.append((row.model, value - best, float(low), float(high)))
     return gaps
 
 
@@ -221,12 +228,13 @@ def to_csv(rows: Sequence[BoardRow]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL)
     intervals = [f"{cell} {end}" for cell in LAYOUT for end in ("low", "high") if any(row.intervals for row in rows)]
-    facts = ["tied with first", "ss", "embedder", "dataset", "notes"]
+    setup = ["embedder", "revision", "precision", "dataset"]
+    facts = ["tied with first", "ss", *setup, "notes"]
     writer.writerow(["model", "bracket", *LAYOUT, *facts, *intervals])
     for row in sorted(rows, key=lambda row: -(row.cells[OVERALL] or 0)):
         figures = ["" if row.cells[cell] is None else f"{row.cells[cell]:.2f}" for cell in LAYOUT]
         ends = [f"{row.intervals[c][i]:.2f}" if c in row.intervals else "" for c in LAYOUT for i in (0, 1)]
-        known = [row.setup.get(key, "") for key in ("embedder", "dataset")]
+        known = [row.setup.get(key, "") for key in setup]
         marks = ["yes" if row.tied else "", "claimed" if row.claimed else ""]
         texts = [safe(text) for text in (row.model, row.bracket, *marks, *known, "; ".join(row.notes))]
         writer.writerow([*texts[:2], *figures, *texts[2:], *(ends if intervals else [])])
@@ -245,7 +253,9 @@ def _whole(cells: Mapping[str, float | None]) -> bool:
 def _title(row: Row) -> str:
     """What the rows of a setup were scored with, for people."""
     part = f" of {COMPLETE:,} (partial)" if row.partial else ""
-    return f"SS by {row.setup['embedder']}, {row.n:,} records{part}, dataset {row.setup['dataset']}"
+    weights = ", ".join(known for known in (row.setup["revision"][:12], row.setup["precision"]) if known)
+    embedder = row.setup["embedder"] + (f" ({weights})" if weights else "")
+    return f"SS by {embedder}, {row.n:,} records{part}, dataset {row.setup['dataset']}"
 
 
 def _notes(row: Row) -> tuple[str, ...]:

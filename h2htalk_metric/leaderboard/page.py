@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -18,6 +18,7 @@ import gradio as gr
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import write_atomically
 from h2htalk_metric.leaderboard import paper
+from h2htalk_metric.leaderboard.admission import Row
 from h2htalk_metric.leaderboard.board import (
     BoardRow,
     differences,
@@ -102,19 +103,27 @@ def build_app(storage: Storage, closed: str | None = None) -> gr.Blocks:
 
 
 def launch(app: gr.Blocks, port: int | None = None, **options: Any) -> None:
-    """Serve the app until it is stopped; in a Space, on the port that the Space names."""
+    """Serve the app until it is stopped; in a Space, on the port that the Space names.
+
+    Raises:
+        H2HTalkError: the port is taken.
+
+    """
     theme = gr.themes.Base(
         primary_hue="slate", font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
     )
-    app.launch(
-        server_port=port,
-        theme=theme,
-        css_paths=_HERE / "board.css",
-        max_file_size=MAX_PACKED,
-        ssr_mode=False,
-        footer_links=[],
-        **options,
-    )
+    try:
+        app.launch(
+            server_port=port,
+            theme=theme,
+            css_paths=_HERE / "board.css",
+            max_file_size=MAX_PACKED,
+            ssr_mode=False,
+            footer_links=[],
+            **options,
+        )
+    except OSError as error:
+        raise H2HTalkError(f"the board can't be served ({error}); name another --port") from None
 
 
 def _plain(html: str) -> gr.HTML:
@@ -140,16 +149,22 @@ def _runs_tab(storage: Storage) -> tuple[Any, list[Any], list[Any]]:
     table = _table(None, "runs-table")
     download, chosen, figure = _below("runs")
 
-    @lru_cache(maxsize=8)  # until a run is added or taken off
-    def board_of(digests: tuple[str, ...]) -> tuple[list[BoardRow], str, str]:
-        by_digest = {row.digest: row for row in storage.rows()}
-        rows = run_board([by_digest[digest] for digest in digests if digest in by_digest], storage)
-        return rows, _drawn(rows, links=True), _csv_file(rows, "h2htalk-runs.csv")
+    drawn: dict[str, tuple[Sequence[Row], tuple[list[BoardRow], str, str]]] = {}  # by title, with what it was drawn of
+
+    def board_of(title: str, rows: Sequence[Row]) -> tuple[list[BoardRow], str, str]:
+        known = drawn.get(title)
+        if known is None or known[0] != rows:
+            placed = run_board(rows, storage)
+            known = rows, (placed, _drawn(placed, links=True), _csv_file(placed, "h2htalk-runs.csv"))
+            drawn[title] = known
+        return known[1]
 
     def found(title: str | None) -> tuple[list[str], str | None, tuple[list[BoardRow], str, str]]:
         groups = setups(storage.rows())
-        title = title if title in groups else next(iter(groups), None)
-        return list(groups), title, board_of(tuple(row.digest for row in groups.get(title or "", ())))
+        for gone in set(drawn) - groups.keys():
+            drawn.pop(gone, None)
+        title = title if title in groups else next(iter(groups), "")
+        return list(groups), title or None, board_of(title, groups.get(title, []))
 
     def show(title: str | None) -> list[Any]:
         titles, title, (rows, payload, file) = found(title)

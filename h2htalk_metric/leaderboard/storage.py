@@ -1,6 +1,6 @@
 """Where submissions lie: a folder, and in a Space also a dataset repository on the Hub.
 
-submissions/DIGEST.json.gz   as submitted, one file each; delete one to take it off the board
+submissions/DIGEST.json.gz   as submitted, one file each; delete one to take it off the board, or to submit it anew
 rows/DIGEST.json, .npy       what the board computed of it, so that no page reads raw answers; made anew where missing
 samples/DIGEST.json          the answers that the run's page shows, likewise
 
@@ -12,11 +12,14 @@ __all__ = ["Storage"]
 import io
 import sys
 import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.progress import Progress
@@ -30,11 +33,14 @@ from h2htalk_metric.leaderboard.admission import (
     admit,
     digest_of,
     recomputable,
+    setup_here,
 )
 from h2htalk_metric.leaderboard.submission import pack, unpack
 
 _PARTS = ("submissions", "rows", "samples")
-_ROWS_A_COMMIT = 50  # computed anew; a Space that is stopped meanwhile begins with the next ones
+# Of rows computed anew. A Space that is stopped meanwhile, for instance since it took too long, begins with the next.
+_ROWS_A_COMMIT, _SECONDS_A_COMMIT = 50, 300.0
+_WAITING = 5.0  # seconds for the lock after which it is said
 
 
 class Storage:
@@ -60,15 +66,14 @@ class Storage:
         Args:
             folder: for all files.
             hub_repo: id of a dataset repository that keeps them too: fetched now, a commit with each submission and
-                with each fifty rows computed anew.
+                with the rows computed anew, every fifty or every five minutes.
             allow_partial: take runs with a part of the records, too.
             recompute_ss: embed all answers anew, if the embedder is BGE-M3 or the demo's.
 
         """
         self.folder, self.allow_partial, self.recompute_ss = Path(folder), allow_partial, recompute_ss
         self._hub_repo = hub_repo
-        self._rows: dict[str, Row] = {}
-        self._unreadable: set[str] = set()
+        self._rows: dict[str, tuple[int, Row | None]] = {}  # with its file's time; None if it can't be read
         self._draws: dict[str, np.ndarray] = {}
         self._reading = threading.Lock()
         if hub_repo:
@@ -93,24 +98,40 @@ class Storage:
             files = _row_files(admitted) | {f"submissions/{admitted.row.digest}.json.gz": pack(submission)}
             if self._hub_repo:
                 self._commit(self._hub_repo, files, f"Submission of {admitted.row.model}")
-            for name, data in files.items():  # the submission last: what has one is on the board
-                write_atomically(self.folder / name, data)
+            try:
+                self._write(files)
+            except OSError as error:
+                fate = f"it is in {self._hub_repo}, a restart shows it" if self._hub_repo else "nothing was kept"
+                reason = error.strerror or _one_line(error)
+                raise H2HTalkError(f"can't write the board's folder {self.folder} ({reason}); {fate}") from error
         return admitted.row
 
     def rows(self) -> list[Row]:
         """All rows that can be read, the oldest first; reads only what is new."""
         with self._reading:
-            computed = {file.stem for file in (self.folder / "rows").glob("*.json")}
-            present = computed & {_digest(file) for file in self._files()}
-            for digest in present - self._rows.keys() - self._unreadable:
-                try:
-                    self._rows[digest] = self._read(digest)
-                except ValueError as error:  # one bad file must not take the whole board down
-                    self._unreadable.add(digest)
-                    _tell(f"the row rows/{digest}.json can't be read ({_one_line(error)}); restart to make it anew")
-            for digest in self._rows.keys() - present:
+            times = {_digest(file): self._written(_digest(file)) for file in self._files()}
+            for digest in self._rows.keys() - times.keys():
                 del self._rows[digest]
-            return sorted(self._rows.values(), key=lambda row: (row.submitted, row.digest))
+            for digest, written in times.items():
+                if written and self._rows.get(digest, (0, None))[0] != written:
+                    self._rows[digest] = written, self._read_or_tell(digest)
+                    self._draws.pop(digest, None)
+            known = [row for _, row in self._rows.values() if row]
+            return sorted(known, key=lambda row: (row.submitted, row.digest))
+
+    def _written(self, digest: str) -> int:
+        """When a row was computed, in nanoseconds; 0 where there is none."""
+        try:
+            return (self.folder / "rows" / f"{digest}.json").stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _read_or_tell(self, digest: str) -> Row | None:
+        try:
+            return self._read(digest)
+        except ValueError as error:  # one bad file must not take the whole board down
+            _tell(f"the row rows/{digest}.json can't be read ({_one_line(error)}); restart to make it anew")
+            return None
 
     def row(self, digest: str) -> Row:
         """One row.
@@ -119,32 +140,76 @@ class Storage:
             H2HTalkError: there is none of that digest.
 
         """
-        self.rows()
-        if digest not in self._rows:
+        found = next((row for row in self.rows() if row.digest == digest), None)
+        if found is None:
             raise H2HTalkError(f"no submission {digest!r} on this board; it may have been taken off")
-        return self._rows[digest]
+        return found
 
     def draws(self, digest: str) -> np.ndarray:
-        """A row's bootstrap resamples of Overall, see :class:`h2htalk_metric.leaderboard.admission.Admitted`."""
+        """A row's bootstrap resamples of Overall, see :class:`h2htalk_metric.leaderboard.admission.Admitted`.
+
+        Empty where the file can't be read, so that the row has no ties; a restart makes it anew.
+        """
         if digest not in self._draws:
-            self._draws[digest] = np.load(self.folder / "rows" / f"{digest}.npy")
+            try:
+                self._draws[digest] = self._read_draws(digest)
+            except (OSError, ValueError, EOFError) as error:
+                _tell(f"rows/{digest}.npy can't be read ({_one_line(error)}); restart to make it anew")
+                self._draws[digest] = np.empty(0, np.float32)
         return self._draws[digest]
 
+    def _read_draws(self, digest: str) -> np.ndarray:
+        draws: np.ndarray = np.load(self.folder / "rows" / f"{digest}.npy")
+        return draws
+
     def samples(self, digest: str) -> dict[str, list[Sample]]:
-        """The answers by config that the page of a row shows."""
+        """The answers by config that the page of a row shows.
+
+        Raises:
+            H2HTalkError: there is no such row, or its samples can't be read.
+
+        """
         self.row(digest)  # so no other path is ever opened
+        try:
+            return self._read_samples(digest)
+        except (OSError, ValueError) as error:
+            reason = _one_line(error)
+            raise H2HTalkError(f"samples/{digest}.json can't be read ({reason}); a restart makes it anew") from None
+
+    def _read_samples(self, digest: str) -> dict[str, list[Sample]]:
         return Samples.validate_json((self.folder / "samples" / f"{digest}.json").read_bytes())
 
     def _files(self) -> list[Path]:
         return [file for file in (self.folder / "submissions").iterdir() if file.name.endswith(".json.gz")]
 
-    def _lock(self) -> FileLock:
-        return FileLock(self.folder / ".lock")
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        lock = FileLock(self.folder / ".lock")
+        try:
+            lock.acquire(timeout=_WAITING)
+        except Timeout:
+            _tell(f"waiting for another process that is at work on the board in {self.folder}")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _refuse_double(self, digest: str) -> None:
-        if (self.folder / "submissions" / f"{digest}.json.gz").exists():
-            name = next((row.model for row in self.rows() if row.digest == digest), "another name")
-            raise H2HTalkError(f"these answers are on the board already, as {name!r} (run {digest})")
+        """Refuse what is shown already; what was left off may be sent again."""
+        if not (self.folder / "submissions" / f"{digest}.json.gz").exists():
+            return
+        name = next((row.model for row in self.rows() if row.digest == digest), None)
+        if name is not None:
+            raise H2HTalkError(
+                f"these answers are on the board already, as {name!r} (run {digest}); for another name or bracket the "
+                f"board's keeper first deletes submissions/{digest}.json.gz"
+            )
+
+    def _write(self, files: Mapping[str, bytes]) -> None:
+        """Write files in their order: a row's JSON after what it needs, a submission last, since that shows it."""
+        for name, data in files.items():
+            write_atomically(self.folder / name, data)
 
     def _compute_missing(self) -> None:
         """Rows that got lost, or were computed by another version, are made again from the submissions."""
@@ -153,26 +218,29 @@ class Storage:
             if not old:
                 return
             made: dict[str, bytes] = {}
+            kept = time.monotonic()
             with Progress("rows", len(old)) as progress:
                 for done, file in enumerate(old, 1):
                     made |= self._computed_anew(file)
-                    if done % _ROWS_A_COMMIT == 0 or done == len(old):
+                    if done % _ROWS_A_COMMIT == 0 or done == len(old) or time.monotonic() - kept > _SECONDS_A_COMMIT:
                         self._keep_on_hub(made)
-                        made = {}
+                        made, kept = {}, time.monotonic()
                     progress.update(done)
 
     def _computed_anew(self, file: Path) -> dict[str, bytes]:
         """The files of a stored submission's row, written already; none if it does not stand up any more."""
         try:
-            admitted = admit(unpack(file.read_bytes()), allow_partial=True, recompute_ss=self.recompute_ss)
+            submission = unpack(file.read_bytes())
+            if digest_of(submission) != _digest(file):
+                raise H2HTalkError(f"files here are named by their answers; rename it {digest_of(submission)}.json.gz")
+            admitted = admit(submission, allow_partial=True, recompute_ss=self.recompute_ss)
         except H2HTalkError as error:  # for instance after a change of the dataset
             for name in _row_names(_digest(file)):
                 (self.folder / name).unlink(missing_ok=True)
             _tell(f"left off the board: {file.name}: {error}")
             return {}
         files = _row_files(admitted)
-        for name, data in files.items():
-            write_atomically(self.folder / name, data)
+        self._write(files)
         return files
 
     def _keep_on_hub(self, files: dict[str, bytes]) -> None:
@@ -185,15 +253,18 @@ class Storage:
             _tell(f"rows computed anew are not in {self._hub_repo}, so the next start computes them again: {error}")
 
     def _is_current(self, digest: str) -> bool:
-        """Whether all is there, readable, of this version, and with its SS recomputed where this board does that."""
-        if not all((self.folder / name).exists() for name in _row_names(digest)):
-            return False
+        """Whether all is there, readable, of this version, and with the SS that this board would give it."""
         try:
             row = self._read(digest)
-        except ValueError:
+            self._read_draws(digest)
+            self._read_samples(digest)
+        except (OSError, ValueError, EOFError):
             return False
-        outdone = self.recompute_ss and row.ss == "claimed" and recomputable(row.setup["embedder"])
-        return row.format == ROW_FORMAT and not outdone
+        if row.format != ROW_FORMAT:
+            return False
+        if not (self.recompute_ss and recomputable(row.setup["embedder"])):
+            return True
+        return row.ss == "recomputed" and row.setup == row.setup | setup_here(row.setup["embedder"])
 
     def _read(self, digest: str) -> Row:
         return Row.model_validate_json((self.folder / "rows" / f"{digest}.json").read_bytes())

@@ -23,7 +23,7 @@ from h2htalk_metric.judge.marks import JUDGE, PEOPLE
 from h2htalk_metric.leaderboard.paper import BRACKETS
 from h2htalk_metric.probing.ablation import MEASURES
 from h2htalk_metric.review import human_scores
-from h2htalk_metric.run_scores import RunScores
+from h2htalk_metric.run_scores import RunScores, predictions_of
 from h2htalk_metric.tokenization import clean
 
 MAX_PACKED = 20_000_000
@@ -38,12 +38,18 @@ _MOST_BESIDES = 64_000  # bytes of JSON of all that is not answers: manifest, si
 _DEEPEST = 8  # levels of it
 _MEGABYTE = 1_000_000
 _SHOWN = 5  # faults named at once
+_JUDGED_BY = ("judge", "judge_server", "judge_prompt", "evidence", "alpha", "tau")
 _HIDDEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")  # control, direction and other characters that no name needs
+_BLANK = "\u115f\u1160\u3164\uffa0\u2800"  # letters and a symbol that are drawn as nothing
+_MOST_ACCENTS = 2  # on one letter; more would be drawn over other rows
 
 
 def _printable(text: str) -> str:
-    if any(unicodedata.category(character) in _HIDDEN for character in text):
+    if any(unicodedata.category(character) in _HIDDEN or character in _BLANK for character in text):
         raise ValueError("must not hold control or invisible characters")
+    runs = ("".join("x" if unicodedata.combining(character) else " " for character in text)).split()
+    if any(len(run) > _MOST_ACCENTS for run in runs):
+        raise ValueError(f"must not hold more than {_MOST_ACCENTS} combining characters in a row")
     return text
 
 
@@ -112,6 +118,8 @@ class Signature(_Open):
     """The parts of a result's signature that the board checks."""
 
     embedder: Name
+    embedder_revision: Name | None = None
+    embedder_precision: Name | None = None
     bleu: str
     rouge: str
     tokenizers: dict[str, str]
@@ -173,7 +181,7 @@ def read_run(folder: str | Path, bracket: str, model: str | None = None) -> Subm
 
     """
     run, scores = RunFolder(folder), RunScores.read(folder)
-    lines = [json.loads(line) for line in run.predictions_file.read_bytes().splitlines()]
+    lines = predictions_of(run)
     summary = json.loads((run.path / "score.json").read_text("utf-8"))
     kept = ("id", "finish_reason", "new_tokens")
     answers = [
@@ -236,7 +244,8 @@ def _judged(judged: JudgedRun | None) -> dict[str, dict[str, Any]]:
     if judged is None:
         return {}
     table = judged.by_task().to_dict("index")
-    judge = {key: judged.signature.get(key) for key in ("judge", "judge_prompt", "alpha", "tau")}
+    judge = {key: value for key, value in judged.signature.items() if key in _JUDGED_BY}
+    judge |= {f"rubric {name}": digest for name, digest in judged.signature["rubrics"].items()}
     for task, line in table.items():
         for column in ("j", "judge", "n", "unscored", "flagged"):
             value = float(line[column])
