@@ -1,6 +1,6 @@
 """The options of generation, declared once for ``h2htalk generate``, ``h2htalk run`` and the module itself."""
 
-__all__ = ["OutOption", "generate_command", "run_app", "with_generation_options"]
+__all__ = ["OutOption", "TasksOption", "ThinkingOption", "generate_command", "run_app", "with_generation_options"]
 
 import os
 import sys
@@ -97,7 +97,15 @@ def run_app(app: typer.Typer) -> None:
     try:
         app()
     except H2HTalkError as error:
-        rank = os.environ.get("RANK")
-        who = "error" if rank is None else f"error (rank {rank})"
-        print(f"{who}: {error}\n", end="", file=sys.stderr)  # one write, since other ranks speak too
-        raise SystemExit(2) from None
+        raise SystemExit(_told(str(error))) from None
+    except OSError as error:
+        if error.filename is None:  # no path that a person gave
+            raise
+        raise SystemExit(_told(f"can't use {error.filename}: {error.strerror}")) from None
+
+
+def _told(reason: str) -> int:
+    rank = os.environ.get("RANK")
+    who = "error" if rank is None else f"error (rank {rank})"
+    print(f"{who}: {reason}\n", end="", file=sys.stderr)  # one write, since other ranks speak too
+    return 2
