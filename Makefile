@@ -39,7 +39,8 @@ $(VENV)/llama: $(VENV)/installed | debian
 # Programs that slow tests drive. Without root, or elsewhere than on Debian, those tests are skipped and say why.
 debian:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v chromium && command -v ip && command -v g++ && command -v cmake; } >/dev/null; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu iproute2 g++ cmake >/dev/null; fi
+		apt-get -o Acquire::Retries=5 update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get -o Acquire::Retries=5 install -y -qq chromium fonts-dejavu iproute2 g++ cmake >/dev/null; fi
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

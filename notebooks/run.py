@@ -40,7 +40,7 @@ def executed(file: Path) -> nbformat.NotebookNode:
         own = {"PATH": path, "HF_HOME": place, "TMPDIR": place, "HF_HUB_OFFLINE": "1"}
         own["PYTHONWARNINGS"] = "ignore:IProgress not found"  # tqdm asks for ipywidgets; no bar is shown anyway
         write_kernel_spec(Path(place) / "kernels" / "python3", overrides={"env": own})
-        client = NotebookClient(notebook, timeout=1500, record_timing=False, coalesce_streams=True)
+        client = NotebookClient(notebook, timeout=1500, startup_timeout=300, record_timing=False, coalesce_streams=True)
         client.create_kernel_manager().kernel_spec_manager = KernelSpecManager(kernel_dirs=[f"{place}/kernels"])
         client.execute()
     notebook.metadata.language_info = {"name": "python"}  # its version is no part of what is shown

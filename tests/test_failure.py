@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -45,7 +46,7 @@ def test_a_rank_that_fails_ends_all_with_its_error(launcher, place, rank, how, s
         assert job.ended_within(120) != 0
         ended = time.time()
     failed = float(re.search(r"FAILED AT ([\d.]+)", job.output)[1])
-    assert ended - failed < 10, job.output
+    assert ended - failed < 30, job.output
     line = "the cable is loose; plug it in" if how == "known" else "ZeroDivisionError: no cable"
     assert job.output.count(f"error (rank {rank}): {line}\n") == 1, job.output
     assert job.output.count("error (rank") == 1
@@ -61,7 +62,7 @@ def test_sigterm_ends_at_once_and_the_run_goes_on(launcher, settings, uninterrup
     with started(command, tmp_path / "log") as job:
         job.wait_until(lambda: lines_on_disk(out) >= 6)
         os.kill(job.process.pid, signal.SIGTERM)
-        code = job.ended_within(10)
+        code = job.ended_within(25)  # at 30 s the launcher would kill it
     assert job.output.count("stopped by SIGTERM; finished batches are on disk, and the same command goes on") == 1
     if launcher == "alone":
         assert code == 143
@@ -76,10 +77,11 @@ def test_sigterm_ends_at_once_and_the_run_goes_on(launcher, settings, uninterrup
 
 def test_sigint_is_one_line(settings, tmp_path):
     out = tmp_path / "run"
-    with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:
+    longer = replace(settings, limit=200)
+    with started([*alone(), *arguments(longer, out)], tmp_path / "log") as job:
         job.wait_until(lambda: lines_on_disk(out) >= 2)
         os.kill(job.process.pid, signal.SIGINT)
-        assert job.ended_within(10) == 130
+        assert job.ended_within(60) == 130
     assert "stopped by SIGINT" in job.output
     assert "Traceback" not in job.output
 
@@ -137,7 +139,7 @@ def test_a_folder_that_vanishes_is_one_line_and_the_run_goes_on(lost, settings, 
     with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:
         job.wait_until(lambda: lines_on_disk(out) >= 2)
         shutil.rmtree(out / lost)
-        assert job.ended_within(10) == 2
+        assert job.ended_within(60) == 2
     assert re.search(r"^error: can't write .*jsonl: No such file or directory; the same command", job.output, re.M)
     assert generate(settings, out).read_bytes() == uninterrupted
 
@@ -203,7 +205,7 @@ def test_ranks_end_when_their_launcher_is_killed(settings, uninterrupted, tmp_pa
         job.wait_until(lambda: lines_on_disk(out) >= 2)
         ranks = psutil.Process(job.process.pid).children(recursive=True)
         job.process.kill()
-        assert psutil.wait_procs(ranks, timeout=10)[1] == [], job.output
+        assert psutil.wait_procs(ranks, timeout=30)[1] == [], job.output
     assert job.output.count("error (rank") == 2  # nobody is left to end the second before it speaks
     assert generate(settings, out).read_bytes() == uninterrupted
 

@@ -25,6 +25,12 @@ def marks(request, met):
     return json.dumps({name: int(place < met) for place, name in enumerate(names)} | {"why": "so"})
 
 
+@pytest.fixture(autouse=True)
+def own_verdicts(tmp_path, monkeypatch):
+    """Kept verdicts of this test alone: a later one's server may get the same port."""
+    monkeypatch.setattr("h2htalk_metric.judge.cache.HF_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture
 def run(tmp_path):
     with scripted(lambda request: "An answer.") as model:

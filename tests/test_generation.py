@@ -183,7 +183,7 @@ def test_sampled_answers_are_the_same_at_two_processes_and_after_a_kill(settings
 
 
 def test_two_jobs_never_share_a_folder(settings, tmp_path):
-    out = tmp_path / "run"
+    settings, out = replace(settings, limit=200), tmp_path / "run"
     with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:
         job.wait_until(lambda: lines_on_disk(out) >= 2)
         job.process.send_signal(signal.SIGSTOP)  # at work for as long as this test needs

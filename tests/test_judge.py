@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 from judging import CRITERIA, answer_first, by_content, verdict
-from servers import completion, free_port, scripted
+from servers import completion, nobody, scripted
 
 from h2htalk_datasets.chat_api import as_they_land
 from h2htalk_datasets.errors import H2HTalkError
@@ -156,9 +156,8 @@ def test_the_dialect_a_server_takes_is_found_once_without_a_word(capfd):
 
 
 def test_a_server_that_is_not_there_is_one_line():
-    judge = Judge(StructuredChat("m", f"http://127.0.0.1:{free_port()}/v1", retries=0))
-    with pytest.raises(H2HTalkError, match="no answer from .* see that the server runs"):
-        ask(judge)
+    with nobody() as url, pytest.raises(H2HTalkError, match="no answer from .* see that the server runs"):
+        ask(Judge(StructuredChat("m", url, retries=0)))
 
 
 # Cache and cost

@@ -16,6 +16,7 @@ from servers import faulty, llama
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(3000),  # a verdict of a rambling model takes a minute on two busy cores
     pytest.mark.skipif(not importlib.util.find_spec("llama_cpp"), reason="llama-cpp-python[server] is not installed"),
 ]
 
@@ -33,9 +34,10 @@ def test_a_demo_run_is_judged_killed_and_judged_to_its_end(tmp_path):
     assert made.returncode == 0, made.stderr
     with llama() as server, faulty(server.url, rate=0.0) as counting:
         ask = ["judge", run, "--judge", "smollm2", "--base-url", counting.url, "--concurrency", "1"]
+        ask += ["--timeout", "400"]
         command = [sys.executable, "-c", "from h2htalk_metric.cli import main; main()", *map(str, ask)]
         killed = subprocess.Popen(command, start_new_session=True)
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 1200
         while not lines_of(run):
             assert time.monotonic() < deadline and killed.poll() is None
             time.sleep(0.1)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import h2htalk
 from judging import CRITERIA, TASKS, answer_first, block, by_content, make_run, verdict
-from servers import FAULTS, faulty, free_port, scripted
+from servers import FAULTS, completion, faulty, nobody, scripted
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.judge.blend import blend, flagged
@@ -106,8 +106,7 @@ def test_a_judge_that_says_nothing_of_use_takes_no_others_place(run):
     with scripted(by_content) as server:
         judged(run, server)
     before = verdicts_of(run)
-    dead = f"http://127.0.0.1:{free_port()}/v1"
-    with pytest.raises(H2HTalkError, match="no answer from"):
+    with nobody() as dead, pytest.raises(H2HTalkError, match="no answer from"):
         judge_run(run, [Judge(StructuredChat("typo", dead, retries=0))], Panel(("typo",), server=dead))
     with scripted(lambda r: "no" if r["model"] == "other" else verdict(1)) as server:
         assert judged(run, server, names=("other",)) == 9
@@ -153,7 +152,10 @@ def test_torn_and_foreign_lines_do_no_harm(run):
 
 
 def test_max_cost_stops_cleanly_and_the_next_run_goes_on(run):
-    with scripted(by_content) as server:
+    def charged(request):  # so much that the purse empties also where calls go one after the other
+        return completion(by_content(request)) | {"usage": {"prompt_tokens": 1000, "completion_tokens": 100}}
+
+    with scripted(charged) as server:
         purse = Purse(1.0, 1.0, max_cost=0.012)
         left = judged(run, server, purse=purse)
         assert 0 < left < 9 and purse.empty

@@ -58,7 +58,8 @@ def test_two_variants_are_answered_judged_and_compared(run, judge):
     assert {"difference", "low", "high", "p", "p_holm"} <= result["tests"]["without"]["text"]["ss"].keys()
     answers = [(run / "sap" / name / "predictions.jsonl").read_text() for name in ("with", "without")]
     assert answers[0] != answers[1]
-    assert "Safety Perception (judge)" in (run / "sap.md").read_text()
+    if any(counts["judge"]["scored"] for counts in result["variants"].values()):
+        assert "Safety Perception (judge)" in (run / "sap.md").read_text()
     assert "Safety with and without SAP" in (run / "report.html").read_text()
     manifests = [json.loads((folder / "run.json").read_text()) for folder in (run, run / "sap" / "without")]
     assert manifests[0]["model"] == manifests[1]["model"]

@@ -78,7 +78,7 @@ def test_two_nodes_answer_as_one_process_does(disks, spaces, settings, uninterru
     with ExitStack() as stack:
         first, second = two_nodes(stack, spaces, settings, outs)
         assert first.ended_within(200) == 0, first.output + second.output
-        assert second.ended_within(20) == 0, second.output
+        assert second.ended_within(60) == 0, second.output
     assert (outs[0] / "predictions.jsonl").read_bytes() == uninterrupted
     for number, out in enumerate(outs):
         assert list((out / "shards").glob(f"*-rank{number}.jsonl")), "a node that did nothing shows nothing"
@@ -100,7 +100,7 @@ def test_a_lost_node_ends_the_other_which_then_finishes_alone(accident, spaces, 
             left = [jobs[0] if accident.startswith("second") else jobs[1]]
             jobs[1 - jobs.index(left[0])].kill()
         for job in left:
-            assert job.ended_within(30 - (time.monotonic() - happened)) != 0
+            assert job.ended_within(60 - (time.monotonic() - happened)) != 0
     # The second node hears of the first one's end from its own thread or from the store, whichever is asked first; and
     # from the store in the kernel's words, which are others when the connection is reset than when it is closed.
     first_gone = rf"lost the job's first node \({ADDRESS}1\)|lost another process of the job \(.+\);"
@@ -117,9 +117,9 @@ def test_a_rank_that_fails_ends_the_other_node_too(spaces, settings, tmp_path):
     with ExitStack() as stack:
         first, second = two_nodes(stack, spaces, settings, [tmp_path / "run"] * 2, program)
         assert second.ended_within(200) != 0
-        assert first.ended_within(10) != 0
+        assert first.ended_within(30) != 0
         ended = time.time()
-    assert ended - float(re.search(r"FAILED AT ([\d.]+)", second.output)[1]) < 10
+    assert ended - float(re.search(r"FAILED AT ([\d.]+)", second.output)[1]) < 30
     assert second.output.count("error (rank 1): the cable is loose; plug it in\n") == 1
     reason = r"^stopped, because the job ended on node 1 \(.*\): error \(rank 1\): the cable is loose; plug it in$"
     assert len(re.findall(reason, first.output, re.M)) == 1, first.output

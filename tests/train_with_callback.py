@@ -43,4 +43,5 @@ metrics = trainer.evaluate()
 if trainer.is_world_process_zero():
     logged = [entry for entry in trainer.state.log_history if any("h2htalk" in key for key in entry)]
     weights = hashlib.sha256(b"".join(value.numpy().tobytes() for value in model.state_dict().values())).hexdigest()
-    print("RESULT " + json.dumps({"logged": logged, "metrics": metrics, "weights": weights}))
+    result = {"logged": logged, "metrics": metrics, "weights": weights}
+    print("RESULT " + json.dumps(result) + "\n", end="", flush=True)  # one write: other ranks' libraries speak too

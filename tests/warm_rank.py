@@ -1,5 +1,6 @@
 """A rank of generation that starts in a moment: forked from a server that has all libraries imported already."""
 
+import faulthandler
 import multiprocessing
 import os
 import sys
@@ -37,6 +38,7 @@ def _be_rank(rank: int, count: int, port: str, arguments: Sequence[str], log: Pa
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    faulthandler.dump_traceback_later(240, file=2)  # so that the log of a rank that hangs says where
     if count > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count)}
         os.environ |= {"LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
