@@ -209,8 +209,11 @@ def test_a_run_that_was_taken_off_can_be_submitted_anew_while_the_board_runs(tre
 
 
 def test_a_run_that_was_left_off_may_be_sent_again(tree, tmp_path, monkeypatch, capsys):
-    row = Storage(tmp_path, allow_partial=True).submit(packed(tree))
+    open_board = Storage(tmp_path, allow_partial=True)
+    row = open_board.submit(packed(tree))
+    assert open_board.rows() == [row]
     (tmp_path / "rows" / f"{row.digest}.json").unlink()
+    assert open_board.rows() == []
     with monkeypatch.context() as changed:
         changed.setattr(admission, "_fingerprint", lambda *_: "0" * 64)  # the dataset has changed
         board = Storage(tmp_path, allow_partial=True)

@@ -47,7 +47,8 @@ _INTRO = f"""
 _ABOUT_RUNS = """
 <p>Runs over this project's own 4,650 records, scored from their raw answers. Never ranked against the paper's figures:
 other records, other references, other prompts. Only runs with the same embedder, weights and precision on the same
-records stand in one table. Model names and answers are the sender's word: the board can check what an answer scores, not who gave it.</p>
+records stand in one table. Model names and answers are the sender's word: the board can check what an answer scores,
+not who gave it.</p>
 """
 _ABOUT_RECOMPUTED = """
 <p>This board embeds all answers anew where it knows the embedder. Only runs whose SS it recomputed get places and ties;

@@ -109,11 +109,11 @@ class Storage:
     def rows(self) -> list[Row]:
         """All rows that can be read, the oldest first; reads only what is new."""
         with self._reading:
-            times = {_digest(file): self._written(_digest(file)) for file in self._files()}
+            times = {digest: written for digest in map(_digest, self._files()) if (written := self._written(digest))}
             for digest in self._rows.keys() - times.keys():
                 del self._rows[digest]
             for digest, written in times.items():
-                if written and self._rows.get(digest, (0, None))[0] != written:
+                if self._rows.get(digest, (0, None))[0] != written:
                     self._rows[digest] = written, self._read_or_tell(digest)
                     self._draws.pop(digest, None)
             known = [row for _, row in self._rows.values() if row]
@@ -129,6 +129,8 @@ class Storage:
     def _read_or_tell(self, digest: str) -> Row | None:
         try:
             return self._read(digest)
+        except FileNotFoundError:  # another process has just left it off
+            return None
         except ValueError as error:  # one bad file must not take the whole board down
             _tell(f"the row rows/{digest}.json can't be read ({_one_line(error)}); restart to make it anew")
             return None
