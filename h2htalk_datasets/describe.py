@@ -34,6 +34,7 @@ class Statistics:
         counts: records per config.
         reference_words: words of each reference, per config.
         prompt_words: words of each user message (the record's own part), per config.
+        system_words: words of the system messages (persona and task), the median.
         labels: label (difficulty, need, emotion) to config to counts of its values.
         pairs: verb-noun pairs of all references with their counts, most frequent first.
         gates: what the gates measure of the references.
@@ -44,6 +45,7 @@ class Statistics:
     counts: dict[str, int]
     reference_words: dict[str, np.ndarray]
     prompt_words: dict[str, np.ndarray]
+    system_words: float
     labels: dict[str, dict[str, Counter[Any]]]
     pairs: list[tuple[tuple[str, str], int]]
     gates: list[Gate]
@@ -60,6 +62,7 @@ def measure(rows: Rows) -> Statistics:
         prompt_words={
             task: np.array([len(words(row["messages"][1]["content"])) for row in rows[task]]) for task in rows
         },
+        system_words=float(np.median([len(words(r["messages"][0]["content"])) for task in rows for r in rows[task]])),
         labels={
             label: {task: Counter(row[label] for row in rows[task] if row[label] is not None) for task in rows}
             for label in ("difficulty", "need", "emotion")
@@ -167,7 +170,8 @@ def _markdown(statistics: Statistics, published: list[Gate] | None) -> str:
                 for task, n in statistics.counts.items()
             ],
         ),
-        "The prompt's words are those of the user message; the persona and task before it are some 700 more.",
+        "The prompt's words are those of the user message; the persona and task before it are a median of "
+        f"{statistics.system_words:.0f} more.",
         "## Difficulty and need",
         _table(
             ["config", "1", "2", "3", *NEEDS],

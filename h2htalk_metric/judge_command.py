@@ -34,7 +34,7 @@ def judge(
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Stop before this is passed, by estimate; goes on later.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take; ask nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what judging a run would take; ask nothing.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Mark thirty fixed answers: has this judge moved?")] = False,
 ) -> None:
     """Let a model mark the answers of the three judged tasks; the same command goes on where it stopped."""
@@ -48,6 +48,8 @@ def judge(
     names = judge_names(model)
     if not names or check == (run_folder is not None):
         raise H2HTalkError("name a judge, and either a run folder or --check")
+    if check and dry_run:
+        raise H2HTalkError("--check always asks, so it takes no --dry-run: thirty answers, twice each, for each judge")
     purse = Purse(price_in, price_out, max_cost)
     cache = None if check else VerdictCache()  # what is asked whether it has moved must be asked anew
     url = public_url(base_url) if dry_run else base_url  # a server that is named needs no key, and none is asked

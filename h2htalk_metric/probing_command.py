@@ -54,8 +54,8 @@ def sap(
 ) -> None:
     """Ask a run's model about danger with the persona, without it, and without each principle; compare (Table 3).
 
-    Once there is a result, its variants, limit and embedder are taken unless others are named: so without --judge and
-    --variants nothing is asked, and the table is made again.
+    Once there is a result, its variants and embedder are taken unless others are named, and its limit stays (move
+    RUN/sap away for another): so without --judge and --variants nothing is asked, and the table is made again.
     """
     from h2htalk_datasets.generation.run_folder import RunFolder
     from h2htalk_metric.probing.ablation import PROBE, VARIANTS, ablation_of, chosen_variants

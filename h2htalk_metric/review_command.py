@@ -59,6 +59,8 @@ def export_(
     ] = False,
 ) -> None:
     """Write reviews.csv and show how far people, and judge and people, agree."""
+    if blank:  # also the first thing that anyone does with this run
+        _reviews(run_folder, {"controls": None, "sample": None, "seed": None})
     _draw_probes(run_folder)
     from h2htalk_metric.review.agreement import agreement, agreement_table
     from h2htalk_metric.review.sheet import export_blank, export_reviews

@@ -351,6 +351,12 @@ def test_a_config_of_one_item_has_no_interval_in_the_report(tmp_path):
     assert "| - |" in told and "nan" not in told
 
 
+def test_a_check_always_asks_so_it_takes_no_dry_run():
+    with scripted(by_content) as server:
+        refused = h2htalk("judge", "--check", "--judge", "m", "--base-url", server.url, "--dry-run")
+    assert (refused.returncode, server.asked) == (2, []) and "takes no --dry-run" in refused.stderr
+
+
 def test_a_dry_run_needs_no_key(run, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     dry = h2htalk("judge", run, "--judge", "gpt-4o", "--dry-run")

@@ -193,14 +193,14 @@ def test_each_fault_of_a_file_is_named_by_its_row_and_nothing_is_taken(reviews, 
 def test_export_and_import_on_the_command_line(judged):
     from h2htalk_metric.review_command import _reviews
 
+    blank = h2htalk("review", "export", judged, "--blank")  # draws the items, for no page was opened before
+    assert blank.returncode == 0, blank.stderr
     reviews = _reviews(judged, {"controls": None, "sample": None, "seed": None})
     assert len(reviews.items) == 5
     assert _reviews(judged, {"controls": None, "sample": None, "seed": 0}).items == reviews.items
     for asked in ({"controls": 1, "sample": None, "seed": None}, {"controls": None, "sample": None, "seed": 5}):
         with pytest.raises(H2HTalkError, match="are drawn already"):
             _reviews(judged, asked)
-    blank = h2htalk("review", "export", judged, "--blank")
-    assert blank.returncode == 0, blank.stderr
     criteria = dict.fromkeys(["well_paced", "true_to_persona", "grounded", "vivid", "keeps_form"], "4")
     filled = fill(judged / "review-sheet.csv", judged / "filled.csv", "Ana", dict.fromkeys(reviews.items, criteria))
     imported = h2htalk("review", "import", judged, filled)

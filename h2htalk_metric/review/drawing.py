@@ -108,7 +108,8 @@ def _judged(folder: Path) -> tuple[dict[str, float], float]:
     judged = JudgedRun.read(folder, RunScores.read(folder), human={})
     if judged is None:
         raise H2HTalkError(
-            f"{folder} has no judgements; run: h2htalk judge {folder} --judge MODEL, or draw answers with --sample N"
+            f"{folder} has no judgements; run: h2htalk judge {folder} --judge MODEL, or draw answers without them: "
+            f"h2htalk review {folder} --sample N"
         )
     known = judged.items.dropna(subset="j_judge")
     return dict(zip(known["id"], known["j_judge"], strict=True)), judged.panel.tau
