@@ -55,7 +55,7 @@ class Reply:
         prompt_tokens: as the server counts, 0 where it doesn't.
         new_tokens: likewise.
         reasoning: thoughts that the server keeps apart from the answer, or None.
-        spoiled: replies before this one that could not be read; a server may charge for them.
+        spoiled: replies before this one that could not be read or were not waited for; a server may charge for them.
 
     """
 
@@ -76,7 +76,7 @@ class NoReply(Exception):
         code: the server's own word for the error, if it has one.
         passing: whether the next try may fare better.
         wait: seconds that the server asks to wait before it; 0 where it doesn't say.
-        spoiled: replies that could not be read, of all tries; a server may charge for them.
+        spoiled: replies that could not be read or were not waited for, of all tries; a server may charge for them.
 
     """
 
@@ -184,8 +184,10 @@ class ChatAPI:
         try:
             # The client's own timeout is for each read, and a server may send a byte now and then for ever.
             answer = await asyncio.wait_for(asked, self._timeout)
-        except (asyncio.TimeoutError, openai.APITimeoutError):
-            raise NoReply(f"no whole reply within {self._timeout:g} s", passing=True) from None
+        except (asyncio.TimeoutError, openai.APITimeoutError) as error:
+            unsent = type(error.__cause__).__name__ == "ConnectTimeout"  # of whichever client openai is built on
+            reason = f"no whole reply within {self._timeout:g} s"
+            raise NoReply(reason, passing=True, spoiled=0 if unsent else 1) from None
         except openai.APIStatusError as error:
             self._heard = True
             refused = _refused_field(error, fields)
@@ -308,7 +310,7 @@ def _reply(text: str) -> Reply:
         body = json.loads(text)
         choice = body["choices"][0]
         message = choice["message"]
-        content = message.get("content") or ""
+        content = message.get("content") or message.get("refusal") or ""
         if not isinstance(content, str):
             raise TypeError
         usage = body.get("usage") or {}

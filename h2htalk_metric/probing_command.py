@@ -182,7 +182,8 @@ def _answer(manifest: "Mapping[str, Any]", asked: "Mapping[Path, Any]") -> None:
     for folder, settings in asked.items():
         known = RunFolder(folder).manifest()["dataset"]["limit"] if RunFolder(folder).begun else settings.limit
         if known != settings.limit:
-            raise H2HTalkError(f"{folder} was made with --limit {known}; name the same, or move the folder away")
+            how = "without --limit" if known is None else f"with --limit {known}"
+            raise H2HTalkError(f"{folder} was made {how}; do the same, or move the folder away")
     left = {folder: settings for folder, settings in asked.items() if not RunFolder(folder).predictions_file.exists()}
     if not left:
         return

@@ -7,6 +7,7 @@ import pytest
 from reviewing import item, judged_run, marks
 
 from h2htalk_metric.judge.items import items_of
+from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.review import Reviews, agreement, human_scores
 from h2htalk_metric.review.agreement import agreement_lines
 from h2htalk_metric.review.drawing import items_of_run
@@ -103,6 +104,10 @@ def test_marks_of_an_answer_that_was_given_anew_do_not_count(judged):
     changed = [line | {"prediction": "Another."} if line["id"] == first else line for line in lines]
     file.write_text("".join(json.dumps(line) + "\n" for line in changed))
     assert human_scores(judged) == {second: 4.0}
+    other = load_rubric(reviews.items[second].task).model_copy(update={"version": 99})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("h2htalk_metric.review.scores.load_rubric", lambda _: other)
+        assert human_scores(judged) == {}  # nor marks by a rubric that has changed
 
 
 def _ordinal_alpha(pairs):

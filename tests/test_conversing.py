@@ -53,6 +53,8 @@ def test_a_conversation_of_eight_turns_is_held_and_judged(tmp_path):
         assert BRIEF.then in system(asked)
         code = re.search(r"holds the code (\w+);", system(asked))[1]
         assert f"[{code}: Emil (user, message 8)]\nU8\n\n[{code}: Ruxandra" in block(asked, "ANSWER")
+        with pytest.raises(H2HTalkError, match=r"begun otherwise; name the same --limit, .*Different: dataset.finger"):
+            converse(run, user="u", user_url=user.url)
         before = len(model.asked), len(user.asked), len(judge.asked)
         converse(run, user="u", user_url=user.url, limit=1)
         assert (len(model.asked), len(user.asked), len(judge.asked)) == before

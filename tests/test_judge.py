@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+import time
 from collections import Counter
 from contextlib import closing
 
@@ -234,3 +235,33 @@ def test_replies_that_could_not_be_read_are_charged():
         judge = Judge(StructuredChat("m", server.url, retries=0), purse=Purse(1.0, 1.0))
         assert "unscored" in ask(judge)[0]
     assert (judge.purse.spent.calls, judge.purse.spent.new_tokens) == (2, 2048) and len(server.asked) == 2
+
+
+def test_replies_that_were_not_waited_for_are_charged():
+    held = [True]
+
+    def late(request):
+        if held:
+            held.pop()
+            time.sleep(2.5)
+        return verdict(3)
+
+    with scripted(late) as server:
+        judge = Judge(StructuredChat("m", server.url, timeout=1.0), purse=Purse(1.0, 1.0))
+        assert "score" in ask(judge)[0]
+        assert judge.purse.spent.calls == len(server.asked) >= 3  # two that were read, and what was given up
+
+
+@pytest.mark.parametrize(
+    ("message", "finish", "reason", "raw"),
+    [
+        ({"content": None, "refusal": "I can't assist with that."}, "stop", "no valid verdict", "I can't assist"),
+        ({"content": '{"vivid": 3'}, "content_filter", "the server's content filter stopped it", '{"vivid": 3'),
+    ],
+)
+def test_a_judges_refusal_is_kept_as_it_came(message, finish, reason, raw):
+    body = completion("", finish)
+    body["choices"][0]["message"] |= message
+    with scripted(lambda request: body) as server:
+        line = ask(Judge(StructuredChat("m", server.url)))[0]
+    assert reason in line["unscored"] and line["raw"].startswith(raw)

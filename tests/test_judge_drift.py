@@ -7,8 +7,9 @@ from statistics import fmean
 import pytest
 from conftest import h2htalk
 from judging import CRITERIA, TASKS, answer_first, block, verdict
-from servers import scripted
+from servers import completion, scripted
 
+from h2htalk_metric.judge.cost import Purse
 from h2htalk_metric.judge.drift import _moved, check, load_anchors
 from h2htalk_metric.judge.marking import Judge
 from h2htalk_metric.judge.prompt import neutralise
@@ -119,6 +120,32 @@ def test_of_a_single_record_nothing_is_said_to_have_moved():
     first = {"at": "then", "scores": {"a/good": 4.0, "a/bad": 1.0, "b/good": 5.0}}
     told = _moved(first, {"a/good": 3.0, "a/bad": 0.0})
     assert "moved by -1.00 (95% interval -)" in told and "too few to tell" in told and "NOISE" not in told
+
+
+def test_a_check_that_the_purse_stopped_is_no_baseline(anchors, tmp_path):
+    usage = {"usage": {"prompt_tokens": 3000, "completion_tokens": 100}}  # 0.0085 a call
+    whole = marking(anchors)
+    with scripted(lambda request: completion(whole(request)) | usage) as server:
+        stopped = check(Judge(StructuredChat("m", server.url), purse=Purse(2.5, 10.0, 0.15)), folder=tmp_path)
+        assert "stopped, the next call might pass --max-cost; this check is not kept" in stopped
+        assert 0 < int(re.search(r"m: (\d+) of 30", stopped)[1]) < 30
+        assert "first check of this judge" in check(Judge(StructuredChat("m", server.url)), folder=tmp_path)
+
+
+def test_a_check_that_marked_all_is_the_baseline(anchors, tmp_path):
+    broken = [True]
+    whole = marking(anchors)
+
+    def answer(request):
+        return "no verdict" if broken[0] and block(request, "ANSWER") in few else whole(request)
+
+    few = {neutralise(anchor.item.blocks["answer"]) for anchor in anchors[3:]}
+    with scripted(answer) as server:
+        judge = Judge(StructuredChat("m", server.url))
+        assert "3 of 30" in check(judge, folder=tmp_path)
+        broken[0] = False
+        assert "too few to tell from noise" in check(judge, folder=tmp_path)  # only the few are there to compare
+        assert "30 answers" in check(judge, folder=tmp_path)
 
 
 def test_the_command_keeps_its_series(anchors):

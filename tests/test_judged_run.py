@@ -260,6 +260,7 @@ def test_a_judged_run_by_hand(scored):
     assert rows["flagged"].tolist() == [value < 3.5 for value in rows["j_judge"]]
     table = result.by_task().loc["ItineraryBasic"]
     assert (table["n"], table["unscored"], table["reviewed"]) == (3, 1, 2)
+    assert result.signature["people"] == 2 and "people" not in JudgedRun.read(scored, scores, human={}).signature
     assert table["judge"] == pytest.approx(3.25) and table["gap"] == pytest.approx(0.5)
     assert table["j"] == pytest.approx(np.mean([first["j"], second["j"], third["j"]]))
     assert {"judge": "m", "alpha": 0.6, "tau": 3.5, "judge_server": server.url}.items() <= result.signature.items()

@@ -7,7 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from reviewing import RUBRIC, SAFETY, four_items, marks, safety
+from reviewing import RUBRIC, SAFETY, four_items, item, marks, safety
 
 from h2htalk_datasets import load, render
 from h2htalk_datasets.errors import H2HTalkError
@@ -253,3 +253,13 @@ def test_two_raters_an_item_and_a_third_where_they_disagree(reviews):
     reviews.save("b", "Cleo", marks(2, 3))
     assert queue("Dora") == {"c": False, "d": False}
     assert human_scores(reviews.file.parent) == {"a": 4.0, "b": 3.0}  # medians 2 and 4
+
+
+def test_items_are_drawn_once_and_criteria_are_no_columns(tmp_path):
+    four_items(tmp_path / "made" / "here")
+    with pytest.raises(H2HTalkError, match=r"reviews.sqlite has its items already; use it, or move it away"):
+        four_items(tmp_path / "made" / "here")
+    assert len(Reviews(tmp_path / "made" / "here").items) == 4
+    clash = RUBRIC.model_copy(update={"criteria": (RUBRIC.criteria[0].model_copy(update={"name": "time"}),)})
+    with pytest.raises(H2HTalkError, match="a column of the sheets is called 'time'"):
+        Reviews.create(tmp_path, [item("a", rubric=clash)], {"seed": 0})

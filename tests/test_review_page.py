@@ -207,10 +207,15 @@ def test_what_is_pressed_while_the_next_item_comes_marks_neither(run, serve, bro
         page.keyboard.press("Enter")
     page.keyboard.press("5")
     page.locator(".levels button").first.click()
+    page.locator("textarea").fill("for the next one")
+    page.get_by_role("button", name="Leave").click()
     held[0].continue_()
     marked(page, 1)  # and none of them changed
     playwright.expect(page.locator(".strip .here")).to_have_attribute("aria-label", "Item 2")
     assert criteria(page) == ["–"] * 5
+    assert page.locator("textarea").input_value() == "" and page.locator(".entry").count() == 0
+    page.get_by_role("button", name="Leave").click()
+    playwright.expect(page.get_by_label("Your name")).to_be_visible()
 
 
 def test_an_answer_is_text_whatever_it_holds(run, serve, browser):

@@ -153,7 +153,7 @@ def test_each_fault_of_a_file_is_named_by_its_row_and_nothing_is_taken(reviews, 
     h = f"{RUBRIC.hash},{of}"
     file = tmp_path / "faulty.csv"
     file.write_text(
-        "id,rater,rubric,answer_hash,true,warm,safe,care,plain\n"
+        "id,rater,rubric,answer_hash,true,warm,safe,care,plain,note\n"
         f"a,Ana,{h},3,4,,,\n"
         f"zzz,Ana,{h},3,4,,,\n"
         f"b,Ana,{s},{of},3,4,,,\n"
@@ -164,11 +164,12 @@ def test_each_fault_of_a_file_is_named_by_its_row_and_nothing_is_taken(reviews, 
         f"a,Ben,{h},good,4,,,\n"
         f"a,Ben,{h},3,4,1,,\n"
         f"a,Ben,{h},,,,,\n"
+        f"c,Ben,{RUBRIC.hash},{digest('=1+1')},3,4,,,,{'x' * 4001}\n"
     )
     with pytest.raises(H2HTalkError) as error:
         import_reviews(reviews.file.parent, file)
     told = str(error.value).splitlines()[1:]
-    assert [line.split(":")[0].strip() for line in told] == [f"row {n}" for n in range(3, 11)]
+    assert [line.split(":")[0].strip() for line in told] == [f"row {n}" for n in (*range(3, 11), 12)]
     for line, part in zip(
         told,
         [
@@ -180,11 +181,15 @@ def test_each_fault_of_a_file_is_named_by_its_row_and_nothing_is_taken(reviews, 
             "rater's name",
             "'good' is none",
             "safe: no criterion",
+            "a note is a text of at most 4000 characters",
         ],
         strict=True,
     ):
         assert part in line
     assert reviews.markings()["a"] == {}
+    file.write_text(f"id,rater\na,{'x' * 200_000}\n")
+    with pytest.raises(H2HTalkError, match="can't be read as CSV"):
+        import_reviews(reviews.file.parent, file)
     file.write_text("id,rater\na,Ana\n")
     with pytest.raises(H2HTalkError, match="has no column rubric, answer_hash, true, warm"):
         import_reviews(reviews.file.parent, file)

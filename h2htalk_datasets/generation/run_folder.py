@@ -115,7 +115,7 @@ class RunFolder:
         ]
         if changed:
             raise H2HTalkError(
-                f"{self.path} holds another run; name another --out, or go back to its settings. "
+                f"{self.path} holds another run; go back to its settings, name another --out, or move it away. "
                 f"Different: {'; '.join(changed)}"
             )
 

@@ -2,8 +2,8 @@
 
 It is an estimate. Before a call its prompt is taken for a token per four bytes, which is too little for some scripts,
 and its reply for all the tokens that it may have. Where the server says how many there were, those are charged; replies
-that could not be read, and what a server doesn't count, at the estimate. What a server charges for calls that it broke
-off or refused is not known.
+that could not be read or were not waited for, and what a server doesn't count, at the estimate. What a server charges
+for calls that it broke off or refused is not known.
 """
 
 __all__ = ["Purse", "Spent", "estimated_tokens"]

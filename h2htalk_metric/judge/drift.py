@@ -62,7 +62,8 @@ def check(judge: Judge, *, in_flight: int = 8, folder: Path | None = None) -> st
         folder: where results are kept; ``h2htalk/drift`` under ``HF_HOME`` if not given.
 
     Returns:
-        Lines for people: marks by grade, agreement with our own, and how far it has moved since its first check.
+        Lines for people: marks by grade, agreement with our own, and how far it has moved since its first check
+        that marked all of them. A check that the purse stopped is not kept.
 
     """
     anchors = load_anchors()
@@ -77,12 +78,17 @@ def check(judge: Judge, *, in_flight: int = 8, folder: Path | None = None) -> st
     for reason in dict.fromkeys(line["unscored"] for line in lines.values() if "unscored" in line):
         told.append(f"  unscored: {reason[:200]}")
     if not now:
+        told += ["  stopped, the next call might pass --max-cost"] if judge.purse.empty else []
         return "\n".join(told)
     told += _beside_ours(anchors, lines, now)
+    if len(lines) < len(anchors):
+        told.append("  stopped, the next call might pass --max-cost; this check is not kept")
+        return "\n".join(told)
     file = _file(judge, anchors, folder)
     series = json.loads(file.read_text("utf-8")) if file.exists() else []
     if series:
-        told.append(_moved(series[0], now))
+        whole = [earlier for earlier in series if len(earlier["scores"]) == len(anchors)]
+        told.append(_moved((whole or series)[0], now))
     else:
         told.append("  first check of this judge with this prompt and these rubrics; the next one is compared with it")
     series.append({"judge": judge.name, "at": time.strftime("%Y-%m-%d %H:%M:%S"), "scores": now})

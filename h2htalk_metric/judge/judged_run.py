@@ -33,7 +33,7 @@ class JudgedRun:
         marks: a row per judge and answer that it marked: id, task, judge, score, verdict, a mark per criterion, and
             why, what the judge said, by position; untrusted.
         panel: who judged and how; without judges where only people marked.
-        signature: of S, with all that J depends on besides.
+        signature: of S, with all that J depends on besides; `people` is the number of answers that people settled.
 
     """
 
@@ -69,7 +69,9 @@ class JudgedRun:
             [{new: line[old] for old, new in columns.items()} for line in scored], columns=[*columns.values()]
         )
         rubrics = {item.rubric.name: item.rubric.hash for item in asked}
-        return cls(items, marks, panel, scores.signature | _judged_signature(panel, rubrics))
+        people = int(items["human"].notna().sum())
+        signature = scores.signature | _judged_signature(panel, rubrics) | ({"people": people} if people else {})
+        return cls(items, marks, panel, signature)
 
     def by_task(self) -> pd.DataFrame:
         """Per judged task: n; means of judge, gap, spread and j (0..5), and of S5 where there is a j; counts.

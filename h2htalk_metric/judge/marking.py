@@ -192,6 +192,8 @@ class Judge:
         except VerdictFault as fault:
             if reply.finish_reason == "length":
                 raise VerdictFault("it ran into the limit of its length", reply.text) from None
+            if reply.finish_reason == "content_filter":
+                raise VerdictFault("the server's content filter stopped it", reply.text) from None
             raise fault
 
     def _cache_key(self, question: Question) -> str:

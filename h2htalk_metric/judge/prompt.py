@@ -46,8 +46,8 @@ _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 _HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # not Cn, where a Python of some years has the emoji of today
-_LEFT = "<‹«≪⋘≮≲≨⟨⟪〈《˂ᐸ❮❰⧼⪡⫷˱⋖⊰𐌂"
-_RIGHT = ">›»≫⋙≯≳≩⟩⟫〉》˃ᐳ❯❱⧽⪢⫸˲⋗⊱𐌝"
+_LEFT = "<‹«≪⋘≮≲≨⟨⟪〈《˂ᐸ❮❰⧼⪡⫷˱⋖⊰𐌂❬⦑"
+_RIGHT = ">›»≫⋙≯≳≩⟩⟫〉》˃ᐳ❯❱⧽⪢⫸˲⋗⊱𐌝❭⦒"
 # A run of them is one, and takes along the bars of special tokens such as <|im_end|>.
 _ANGLES = (
     (re.compile(rf"[{_LEFT}](?:[\s|]*[{_LEFT}])*(?:\s*\|)*"), "‹"),

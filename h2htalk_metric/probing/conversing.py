@@ -145,7 +145,13 @@ def _open(
         "generation": {name: getattr(settings, name) for name in ("temperature", "top_p", "seed", "thinking_tokens")},
     }
     if RunFolder(folder).begun:
-        RunFolder(folder).refuse_changes(manifest)
+        try:
+            RunFolder(folder).refuse_changes(manifest)
+        except H2HTalkError as error:
+            raise H2HTalkError(
+                f"{folder} holds conversations that were begun otherwise; name the same --limit, --turns, --user and "
+                f"--model-url, or move the folder away. Different: {str(error).partition('Different: ')[2]}"
+            ) from None
     (folder / "transcripts").mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "run.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
 

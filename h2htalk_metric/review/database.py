@@ -5,7 +5,7 @@ one. Write-ahead logging lets several raters work at once, on one machine. What 
 is kept as a draft.
 """
 
-__all__ = ["Marking", "Reviews", "check_marks", "check_name"]
+__all__ = ["Marking", "Reviews", "check_marks", "check_name", "check_note"]
 
 import json
 import sqlite3
@@ -19,7 +19,7 @@ from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.judge.rubric import Rubric
-from h2htalk_metric.review.items import Part, ReviewItem
+from h2htalk_metric.review.items import SHEET_COLUMNS, Part, ReviewItem
 
 _FORMAT = 1
 _NAME_LENGTH, _NOTE_LENGTH = 40, 4000
@@ -133,13 +133,22 @@ class Reviews:
             items: with unique ids; their rubrics may differ.
             settings: how they were drawn; `seed` is needed, and shuffles the raters' orders.
 
+        Raises:
+            H2HTalkError: there are items already, or a criterion is called what a column of the sheets is called.
+
         """
         items = list(items)
+        taken = {criterion.name for item in items for criterion in item.rubric.criteria} & SHEET_COLUMNS
+        if taken:
+            raise H2HTalkError(f"a column of the sheets is called {min(taken)!r}; give the criterion another name")
+        Path(folder).mkdir(parents=True, exist_ok=True)
         rubrics = {item.rubric.hash: item.rubric.model_dump_json() for item in items}
         rows = [(i.id, i.task, json.dumps(i.parts), i.reference, i.answer, i.rubric.hash, i.group) for i in items]
         with _connected(_file(folder)) as base:
             base.execute("PRAGMA journal_mode=WAL")
             base.execute("BEGIN IMMEDIATE")
+            if base.execute("PRAGMA user_version").fetchone()[0]:  # another process was first
+                raise H2HTalkError(f"{_file(folder)} has its items already; use it, or move it away to draw anew")
             for statement in _SCHEMA.split(";\n"):
                 base.execute(statement)
             base.execute("INSERT INTO settings VALUES (?)", [json.dumps(dict(settings))])
@@ -165,7 +174,7 @@ class Reviews:
             H2HTalkError: the item is unknown, or a mark is missing or no level of the rubric.
 
         """
-        marks, note = check_marks(self.item(item).rubric, marks), _check_note(note)
+        marks, note = check_marks(self.item(item).rubric, marks), check_note(note)
         with self._transaction() as base:
             rater = _enter(base, check_name(rater))
             base.execute("DELETE FROM drafts WHERE item = ? AND rater = ?", [item, _key(rater)])
@@ -191,7 +200,7 @@ class Reviews:
         with self._transaction() as base:
             for item, name, given, remark in rows:
                 rater = _enter(base, check_name(name))
-                marks, note = check_marks(self.item(item).rubric, given), _check_note(remark)
+                marks, note = check_marks(self.item(item).rubric, given), check_note(remark)
                 if any((old.marks, old.note) == (marks, note) for old in _since_import(_revisions(base, item, rater))):
                     present += 1
                 else:
@@ -204,7 +213,7 @@ class Reviews:
         marks = check_marks(self.item(item).rubric, marks, partly=True)
         with self._transaction() as base:
             rater = _enter(base, check_name(rater))
-            values = [item, _key(rater), json.dumps(marks), _check_note(note)]
+            values = [item, _key(rater), json.dumps(marks), check_note(note)]
             base.execute("INSERT OR REPLACE INTO drafts VALUES (?, ?, ?, ?)", values)
 
     def own(self, item: str, rater: str) -> tuple[dict[str, int], str]:
@@ -300,7 +309,8 @@ def check_marks(rubric: Rubric, marks: Mapping[str, int], *, partly: bool = Fals
     return {criterion.name: marks[criterion.name] for criterion in rubric.criteria if criterion.name in marks}
 
 
-def _check_note(note: str) -> str:
+def check_note(note: str) -> str:
+    """A note without the white space around it, or a refusal."""
     if not isinstance(note, str) or len(note) > _NOTE_LENGTH:
         raise H2HTalkError(f"a note is a text of at most {_NOTE_LENGTH} characters")
     return note.strip()

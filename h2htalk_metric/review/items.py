@@ -1,6 +1,6 @@
 """What people mark: an answer with all that its model was given, and the rubric for it."""
 
-__all__ = ["GROUPS", "Group", "Part", "ReviewItem", "parts_of"]
+__all__ = ["GROUPS", "SHEET_COLUMNS", "Group", "Part", "ReviewItem", "parts_of"]
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,11 @@ from h2htalk_metric.judge.rubric import Rubric
 Group = Literal["flagged", "control", "sample"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 """Why an item is there: its J is below tau; its J is not, and it was drawn beside those; drawn from a run at large."""
+
+SHEET_COLUMNS = frozenset(
+    ["id", "task", "rater", "rubric", "answer_hash", "note", "revision", "time", "prompt", "reference", "answer"]
+)
+"""What the columns of the sheets are called, beside those of the criteria."""
 
 
 class Part(NamedTuple):

@@ -229,6 +229,7 @@ function header() {
       onclick: guarded(() => go(item.id)),
     }, String(index + 1)));
   const leave = () => {
+    if (leaving) return;
     keepNote();
     memory.clear();
     Object.assign(state, { rater: null, item: null });
@@ -292,6 +293,10 @@ function draw() {
 }
 
 function onNote(event) {
+  if (leaving) {
+    event.target.value = state.note;
+    return;
+  }
   state.note = event.target.value;
   clearTimeout(noteTimer);
   noteTimer = setTimeout(keepNote, 400);

@@ -11,10 +11,14 @@ from pathlib import Path
 from statistics import median
 
 from h2htalk_datasets.generation.run_folder import RunFolder
+from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.marks import PEOPLE, Marks, Verdict
+from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.review.database import Reviews
 from h2htalk_metric.review.protocol import item_score, settled
 from h2htalk_metric.run_scores import predictions_of
+
+_WITH_RUBRIC = {name for name, task in TASKS.items() if task.judged} | {"SafetyHighRisk"}
 
 
 def human_scores(run_folder: str | Path) -> dict[str, float]:
@@ -23,12 +27,12 @@ def human_scores(run_folder: str | Path) -> dict[str, float]:
     With two raters an item's score is the mean of their means. Where those disagree the item has no score until a
     third has marked it; then the median of the three marks counts on every criterion, and the score is the mean over
     criteria. The rule of disagreement: see :mod:`h2htalk_metric.review.protocol`. Marks of an answer that the run has
-    given anew since do not count.
+    given anew since, or by a rubric that has changed since, do not count.
     """
     if not Reviews.exist(run_folder):
         return {}
     reviews = Reviews(run_folder)
-    lapsed = _given_anew(run_folder, reviews)
+    lapsed = _lapsed(run_folder, reviews)
     scores = {
         identity: item_score(reviews.items[identity].rubric, [marking.marks for marking in by_rater.values()])
         for identity, by_rater in reviews.markings().items()
@@ -37,12 +41,20 @@ def human_scores(run_folder: str | Path) -> dict[str, float]:
     return {identity: score for identity, score in scores.items() if score is not None}
 
 
-def _given_anew(folder: str | Path, reviews: Reviews) -> set[str]:
+def _lapsed(folder: str | Path, reviews: Reviews) -> dict[str, str]:
+    """The items whose marks are of something else than what the run holds and a judge would mark by, and why."""
     run = RunFolder(folder)
     if not run.predictions_file.exists():  # as of conversations, which are no predictions
-        return set()
+        return {}
     now = {line["id"]: line["prediction"] for line in predictions_of(run)}
-    return {identity for identity, item in reviews.items.items() if now.get(identity, item.answer) != item.answer}
+    own = {name: load_rubric(name).hash for name in {item.task for item in reviews.items.values()} & _WITH_RUBRIC}
+    lapsed = {}
+    for identity, item in reviews.items.items():
+        if now.get(identity, item.answer) != item.answer:
+            lapsed[identity] = "answered anew since"
+        elif own.get(item.task, item.rubric.hash) != item.rubric.hash:
+            lapsed[identity] = "marked by another rubric"
+    return lapsed
 
 
 def people_marks(folder: str | Path) -> Marks | None:
@@ -54,10 +66,10 @@ def people_marks(folder: str | Path) -> Marks | None:
     reasons: Counter[str] = Counter()
     single = 0
     names: dict[str, None] = {}
-    lapsed = _given_anew(folder, reviews)
+    lapsed = _lapsed(folder, reviews)
     for identity, by_rater in reviews.markings().items():
         if identity in lapsed:
-            reasons["answered anew since"] += 1
+            reasons[lapsed[identity]] += 1
             continue
         marks = [marking.marks for marking in by_rater.values()]
         names |= dict.fromkeys(by_rater)

@@ -15,7 +15,7 @@ from pathlib import Path
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import write_atomically
 from h2htalk_metric.judge.rubric import Rubric
-from h2htalk_metric.review.database import Reviews, check_marks, check_name
+from h2htalk_metric.review.database import Reviews, check_marks, check_name, check_note
 from h2htalk_metric.review.items import Part, ReviewItem
 from h2htalk_metric.review.protocol import order
 
@@ -138,7 +138,7 @@ def _marking(reviews: Reviews, row: Mapping[str, str]) -> _Row | None:
     if foreign:
         raise H2HTalkError(f"{', '.join(foreign)}: no criterion of {item.task}")
     marks = {name: _mark(row[name]) for name in criteria if row[name].strip()}
-    return item.id, check_name(row["rater"]), check_marks(item.rubric, marks), row.get("note", "")
+    return item.id, check_name(row["rater"]), check_marks(item.rubric, marks), check_note(row.get("note", ""))
 
 
 def _marked(item: ReviewItem) -> dict[str, str]:
@@ -162,7 +162,10 @@ def _read(file: Path, needed: list[str]) -> list[tuple[int, dict[str, str]]]:
     except UnicodeDecodeError:
         raise H2HTalkError(f"{file} is not UTF-8; save it as CSV UTF-8") from None
     first = text.split("\n", 1)[0]
-    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=False))
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), strict=False))
+    except csv.Error as error:
+        raise H2HTalkError(f"{file} can't be read as CSV ({error})") from None
     head = [name.strip() for name in rows[0]] if rows else []
     missing = [name for name in needed if name not in head]
     if missing:
