@@ -35,6 +35,7 @@ _OPENAI = "https://api.openai.com/v1"
 _PATIENCE = 600.0  # seconds from a call's beginning after which no further try begins
 _CONNECTING = 20.0  # seconds that a connection may take; where nobody listens there is no need to wait for a timeout
 _SILENT_TRIES = 3  # of one call, after which a server that has never answered anything counts as not there
+_LOST_CALLS = 3  # one after the other without a connection, after which one that has answered counts as gone
 # Fields that some models refuse. The first they take under another name; a seed can only be left out; the others can be
 # at the value that is every server's default, and for another value there is an option.
 _OTHER_NAME = {"max_tokens": "max_completion_tokens"}
@@ -77,6 +78,7 @@ class NoReply(Exception):
         passing: whether the next try may fare better.
         wait: seconds that the server asks to wait before it; 0 where it doesn't say.
         spoiled: replies that could not be read or were not waited for, of all tries; a server may charge for them.
+        unreached: whether there was no connection, or it broke.
 
     """
 
@@ -90,10 +92,11 @@ class NoReply(Exception):
         passing: bool = False,
         wait: float = 0.0,
         spoiled: int = 0,
+        unreached: bool = False,
     ) -> None:
         super().__init__(reason)
         self.raw, self.status, self.code, self.passing, self.wait = raw, status, code, passing, wait
-        self.spoiled = spoiled
+        self.spoiled, self.unreached = spoiled, unreached
 
 
 class ChatAPI:
@@ -122,6 +125,7 @@ class ChatAPI:
         self.model, self.url = model, public_url(base_url)
         self._key, self._timeout, self._retries = key, timeout, retries
         self._heard = False  # whether the server has ever answered anything
+        self._lost = 0  # calls without a connection since its last answer
         self._instead: dict[str, str | None] = {}  # fields that it refuses, by what they are called now; None: left out
         self._client = openai.AsyncOpenAI(
             api_key=key or "none",
@@ -148,7 +152,7 @@ class ChatAPI:
 
         Raises:
             NoReply: after all tries the server gave no whole answer, or it refuses this request.
-            H2HTalkError: the server refuses every request (key, model name), or has never answered anything.
+            H2HTalkError: the server refuses every request (key, model name), has never answered anything, or is gone.
 
         """
         last, begun, number, spoiled = 1 + (self._retries if retries is None else retries), time.monotonic(), 0, 0
@@ -163,6 +167,7 @@ class ChatAPI:
                 there = self._heard or number < _SILENT_TRIES
                 if not (failure.passing and patient and there and number < last):
                     if self._heard:
+                        self._refuse_lost(failure)
                         raise
                     raise H2HTalkError(
                         f"no answer from {self.url} ({failure}); see that the server runs, or raise --timeout"
@@ -171,6 +176,14 @@ class ChatAPI:
                     said = f"{self.url}: {failure}; try {number + 1} of {last} in {wait:.1f} s"
                     print(said, file=sys.stderr, flush=True)
             await asyncio.sleep(wait)
+
+    def _refuse_lost(self, failure: NoReply) -> None:
+        """End all when call after call finds no server: each further one would be tried in vain for half a minute."""
+        self._lost += failure.unreached
+        if self._lost >= _LOST_CALLS:
+            raise H2HTalkError(
+                f"lost {self.url} ({failure}); what it answered is kept, the same command goes on"
+            ) from None
 
     async def _try(self, messages: Sequence[dict[str, str]], body: Mapping[str, Any]) -> Reply:
         import openai
@@ -189,15 +202,15 @@ class ChatAPI:
             reason = f"no whole reply within {self._timeout:g} s"
             raise NoReply(reason, passing=True, spoiled=0 if unsent else 1) from None
         except openai.APIStatusError as error:
-            self._heard = True
+            self._heard, self._lost = True, 0
             refused = _refused_field(error, fields)
             if refused is None:
                 raise self._refusal(error) from None
             self._do_without(refused, fields[refused], error)
             return await self._try(messages, body)
         except openai.APIError as error:
-            raise NoReply(self._reason(error.__cause__ or error), passing=True) from None
-        self._heard = True
+            raise NoReply(self._reason(error.__cause__ or error), passing=True, unreached=True) from None
+        self._heard, self._lost = True, 0
         try:
             return _reply(answer.text)
         except NoReply as fault:

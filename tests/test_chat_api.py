@@ -139,6 +139,17 @@ def test_a_call_has_an_end_though_the_server_is_there(monkeypatch):
     assert 2 <= len(server.asked) <= 3  # at once, after half a second, and after a whole one if the machine is not slow
 
 
+def test_a_server_that_is_gone_ends_all_after_three_calls(capfd):
+    with scripted(lambda r: (200, completion("here"), {"Connection": "close"})) as server:
+        api = ChatAPI("m", server.url, retries=0)
+        assert ask(api).text == "here"
+    for _ in range(2):  # it is not there any more
+        with pytest.raises(NoReply):
+            ask(api)
+    with pytest.raises(H2HTalkError, match=rf"lost {server.url} \(.*\); what it answered is kept"):
+        ask(api)
+
+
 def busy(seconds):
     return 429, {"error": {"message": "slow down"}}, {"Retry-After": seconds}
 

@@ -170,6 +170,7 @@ def test_nobody_is_lost_while_ranks_load(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(failure, "_met", threading.Event())
     pulse = failure._Pulse(1)
+    pulse._beats = 1
 
     def after(seconds):  # since rank 0 gave its last sign
         pulse._missed = int(seconds / failure._BEAT) + 1
@@ -180,6 +181,31 @@ def test_nobody_is_lost_while_ranks_load(monkeypatch):
     failure.ranks_have_met()
     assert after(14) is None
     assert after(15).startswith("lost rank 0: silent for 15 s")
+    pulse._beats = 0  # its node starts late, or never
+    assert after(590) is None
+    assert after(600).startswith("lost rank 0: it has not begun for 600 s")
+
+
+def test_a_rank_that_never_beats_is_missed(monkeypatch):
+    class Store(dict):
+        def add(self, key, number):
+            self[key] = self.get(key, 0) + number
+            return self[key]
+
+        def check(self, keys):
+            return False
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(failure, "_STARTING_BEATS", 3)
+    pulse, store = failure._Pulse(1), Store()
+    for _ in range(3):
+        pulse._beat(store)
+    assert pulse.look() is None
+    pulse._beat(store)
+    assert "has not begun" in pulse.look()
+    store.add("beat/0", 1)
+    pulse._beat(store)
+    assert pulse.look() is None and pulse._missed == 0
 
 
 @pytest.mark.slow

@@ -102,5 +102,15 @@ def test_a_checkpoint_of_another_size_is_refused_in_a_line(demo, tmp_path):
     AutoModelForCausalLM.from_config(CHECKPOINTS["llama"]).save_pretrained(tmp_path)
     demo.tokenizer.save_pretrained(tmp_path)
     LlamaConfig(intermediate_size=24, **SIZES).save_pretrained(tmp_path)
-    with pytest.raises(H2HTalkError, match="can't load the model"):
+    with pytest.raises(H2HTalkError, match=r"can't load the model .*of its weights have another shape than its config"):
+        load_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("damage", [b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", b"", None])
+def test_a_damaged_checkpoint_is_refused_in_a_line(damage, demo, tmp_path):
+    AutoModelForCausalLM.from_config(CHECKPOINTS["llama"]).save_pretrained(tmp_path)
+    demo.tokenizer.save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100] if damage is None else damage)
+    with pytest.raises(H2HTalkError, match=r"can't load the model .*: SafetensorError: "):
         load_model(str(tmp_path))

@@ -115,7 +115,8 @@ def test_ranks_started_for_different_runs_are_refused(tmp_path):
 
         def gather(self, value):
             other = json.loads(json.dumps(value))
-            other["model"]["revision"] = "2"
+            if "model" in other:
+                other["model"]["revision"] = "2"
             return [value, other]
 
     class Model:
@@ -129,6 +130,30 @@ def test_ranks_started_for_different_runs_are_refused(tmp_path):
     with pytest.raises(H2HTalkError, match=r"give all nodes the same. model.revision: 1 on rank 0, 2 on rank 1$"):
         generate(settings, tmp_path / "run", FirstRank(), engine=Model())
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("differing", "told"),
+    [
+        ({"split": "static"}, "split: queue on rank 0, static on rank 1"),
+        ({"batch_size": None}, "batch_size: 2 on rank 0, None on rank 1"),
+        ({"base_url": True}, "base_url: False on rank 0, True on rank 1"),
+    ],
+)
+def test_ranks_that_would_go_on_in_other_ways_are_refused_before_they_wait(differing, told, tmp_path):
+    class FirstRank:
+        rank, local_rank, world_size, first = 0, 0, 2, True
+
+        def gather(self, value):
+            return [value, value | differing]
+
+    class Model:
+        def prepare(self, prompts):
+            return [1] * len(prompts)
+
+    settings = Settings("m", "ItineraryInitialization", 1, batch_size=2)
+    with pytest.raises(H2HTalkError, match=f"give all nodes the same. {told}$"):
+        generate(settings, tmp_path / "run", FirstRank(), engine=Model())
 
 
 def test_where_flock_is_missing_a_left_lock_is_named(folder, monkeypatch):

@@ -35,6 +35,7 @@ _BEAT = 0.5  # seconds between two looks at the store
 _SILENT_BEATS = 30  # looks without a sign, after which a rank or the store counts as gone; while a scheduler
 # suspends the whole job nobody looks, so nobody is missed
 _LOADING_BEATS = 240  # the same before the ranks have met: loading a library or waking a GPU may hold a whole process
+_STARTING_BEATS = 1200  # the same before a rank's first beat: its node may start late, or read from a slow disk
 _PATIENCE = 3.0  # seconds that an ending waits for the other ranks to hear of it
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 Arguments = ParamSpec("Arguments")
@@ -53,9 +54,9 @@ class Watch:
     """Ends the process, and with it all ranks of the job, as soon as one of them can't go on.
 
     The main thread of each process enters it as early as it can. In a single process errors pass through as ever and
-    only signals are heard. Exit codes: 2 for an :class:`H2HTalkError` or a lost rank, 1 for any other error, 143 for
-    SIGTERM and 130 for SIGINT. The rank that ends first speaks and the others are silent, but on each other node one
-    rank says which node ended the job, and why.
+    only signals are heard. Exit codes: 2 for an :class:`H2HTalkError`, a path that can't be used or a lost rank, 1 for
+    any other error, 143 for SIGTERM and 130 for SIGINT. The rank that ends first speaks and the others are silent, but
+    on each other node one rank says which node ended the job, and why.
     """
 
     def __init__(self) -> None:
@@ -81,6 +82,8 @@ class Watch:
     ) -> None:
         if self._pulse and isinstance(error, H2HTalkError):
             self._end(2, f"error (rank {self._rank}): {error}")
+        if self._pulse and isinstance(error, OSError) and error.filename is not None:  # as in a single process
+            self._end(2, f"error (rank {self._rank}): can't use {error.filename}: {error.strerror}")
         if self._pulse and isinstance(error, Exception):
             details = "".join(traceback.format_exception(error))
             self._end(1, f"error (rank {self._rank}): {type(error).__name__}: {error}", details)
@@ -170,11 +173,11 @@ class _Pulse(threading.Thread):
         most = _SILENT_BEATS if _met.is_set() else _LOADING_BEATS
         if self._broken or self._quiet > most:
             return f"lost the job's first node ({os.environ.get('MASTER_ADDR')}): it has ended, or the network is down"
-        if self._missed > most:
-            return (
-                f"lost rank {(self._rank - 1) % self._world}: silent for {most * _BEAT:.0f} s, "
-                "its process or node has ended, or the network is down"
-            )
+        who = f"lost rank {(self._rank - 1) % self._world}"
+        if not self._beats and self._missed > _STARTING_BEATS:
+            return f"{who}: it has not begun for {_STARTING_BEATS * _BEAT:.0f} s, see what its node says"
+        if self._beats and self._missed > most:
+            return f"{who}: silent for {most * _BEAT:.0f} s, its process or node has ended, or the network is down"
         return None
 
     def announce(self, ending: dict[str, Any]) -> dict[str, Any] | None:
@@ -211,7 +214,7 @@ class _Pulse(threading.Thread):
         store.add(f"beat/{self._rank}", 1)
         beats = store.add(f"beat/{(self._rank - 1) % self._world}", 0)
         self._reached, self._quiet = True, 0
-        self._missed = self._missed + 1 if beats and beats == self._beats else 0
+        self._missed = self._missed + 1 if beats == self._beats else 0
         self._beats = beats
         if not self.ending and store.check(["ending"]):
             self.ending = json.loads(store.get("ending"))

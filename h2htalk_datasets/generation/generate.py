@@ -121,6 +121,9 @@ def generate(
         folder.refuse_foreign()
     engine = engine or make_engine(settings, group)
     lengths = engine.prepare(prompts)
+    # First what decides how the ranks go on from here: where it differs they would wait for each other in vain.
+    asked = {"batch_size": settings.batch_size, "split": split, "base_url": settings.base_url is not None}
+    _refuse_other_manifests(asked, group)
     size = 1 if settings.base_url else settings.batch_size or _found_batch_size(folder, engine, group)
     plan = make_plan(prompts, lengths, size)
     manifest = _manifest(settings, size, rows, prompts, engine)

@@ -86,9 +86,8 @@ def load_model(
         quiet = io.StringIO() if "gguf_file" in options else sys.stderr
         with contextlib.redirect_stderr(quiet):
             tokenizer, model = _from_pretrained(source, weights, options | {"trust_remote_code": trust_remote_code})
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise H2HTalkError(f"can't load the model {name!r}: {reason}") from None
+    except Exception as error:  # libraries raise errors of their own for a file or a config that is damaged
+        raise H2HTalkError(f"can't load the model {name!r}: {_reason(error)}") from error
     _refuse_offloaded(model, devices_per_replica)
     digest = _digest(Path(source)) if Path(source).is_dir() else getattr(model.config, "_commit_hash", None)
     loaded = Loaded(model.eval(), tokenizer, name, digest or revision or "unknown")
@@ -157,8 +156,8 @@ def _with_adapter(loaded: Loaded, adapter: str) -> Loaded:
         revision = _adapter_revision(adapter)
         pinned: dict[str, Any] = {} if Path(adapter).is_dir() else {"revision": revision}
         model = PeftModel.from_pretrained(loaded.model, adapter, **pinned)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise H2HTalkError(f"can't put the adapter {adapter!r} on: {' '.join(str(error).split())[:300]}") from None
+    except Exception as error:
+        raise H2HTalkError(f"can't put the adapter {adapter!r} on: {_reason(error)}") from error
     # Merged, each token costs what the base model's does; low-bit weights would lose the adapter's digits.
     merged = model if getattr(loaded.model, "is_quantized", False) else model.merge_and_unload()
     return replace(loaded, model=merged.eval(), adapter=f"{adapter}@{revision}")
@@ -177,13 +176,28 @@ def _adapter_revision(adapter: str) -> str:
 def _from_pretrained(source: str, weights: dict[str, Any], options: dict[str, Any]) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(source, **options)
-    loaded: Any = AutoModelForCausalLM.from_pretrained(source, output_loading_info=True, **weights, **options)
+    # Where mistral-common is installed its tokenizer would be taken, which has no chat template to look at.
+    tokenizer = AutoTokenizer.from_pretrained(source, mistral_format=False, **options)
+    # Weights of another shape are told below: Transformers' own error points at a report that is silenced here.
+    lenient = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    loaded: Any = AutoModelForCausalLM.from_pretrained(source, **lenient, **weights, **options)
     model, report = loaded
+    if other := sorted(report["mismatched_keys"]):
+        key, found, wanted = other[0]
+        raise ValueError(
+            f"{len(other)} of its weights have another shape than its config says, as {key}: {tuple(found)} in the "
+            f"file, {tuple(wanted)} by the config"
+        )
     # Transformers would fill them with random numbers, and only warn. Tied weights it does not count as missing.
     if missing := sorted(report["missing_keys"]):
         raise ValueError(f"{len(missing)} of its weights are in no file, as {missing[0]}; the checkpoint is incomplete")
     return tokenizer, model
+
+
+def _reason(error: Exception) -> str:
+    """What a library says in one line; of errors that are not everyday ones their kind, too."""
+    said, everyday = " ".join(str(error).split())[:300], (OSError, ValueError, ImportError, RuntimeError)
+    return said if isinstance(error, everyday) else f"{type(error).__name__}: {said}"
 
 
 def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:

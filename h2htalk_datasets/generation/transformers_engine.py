@@ -170,7 +170,8 @@ class TransformersEngine:
         """Answer prompts of one group; the same batch and seed give the same answers at every world size.
 
         A batch that memory doesn't hold is answered in halves, and so are all that come after it; each row keeps the
-        seed of its place in the whole batch. Where a single prompt is too much, kept prefixes are given up.
+        seed of its place in the whole batch, and differs by no more than rounding does. Where a single prompt is too
+        much, kept prefixes are given up.
 
         Raises:
             H2HTalkError: memory doesn't hold a single prompt.
