@@ -47,8 +47,14 @@ def _malformed(record: Record, text: str) -> str | None:
             parse_steps(text, minute_of(record.schedule[here].time), minute_of(after[0].time) if after else None)
     except ValueError as error:
         return str(error)
-    if record.task == "ItineraryResponse" and not 1 <= len(_SENTENCE_ENDS.findall(text)) <= 2:
-        return "not one or two sentences"
+    if record.task == "ItineraryResponse" and _sentences(text) > 2:
+        return "more than two sentences"
     if record.task == "ItineraryBasic" and _LISTED.search(text):
         return "a list, not prose"
     return None
+
+
+def _sentences(text: str) -> int:
+    """How many sentences; the last one may end without a sign, as in messages."""
+    ends = [found.end() for found in _SENTENCE_ENDS.finditer(text)]
+    return len(ends) + bool(re.search(r"\w", text[ends[-1] if ends else 0 :]))

@@ -3,7 +3,8 @@
     trainer.add_callback(H2HTalkCallback(trainer, tasks="DialogueBase,ItineraryMiddle", limit=16))
 
 The figures are logged as ``eval_h2htalk_*`` and join the evaluation's metrics, so ``metric_for_best_model`` can name
-them. Under several processes the ranks share the records, and each has the same figures.
+them; an ``EarlyStoppingCallback`` has to be added after this one, since callbacks run in their order. Under several
+processes the ranks share the records, and each has the same figures.
 """
 
 __all__ = ["H2HTalkCallback"]
@@ -15,7 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations import is_deepspeed_zero3_enabled
 
+from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.engine import Prompt
 from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
 from h2htalk_datasets.generation.in_memory import answer_all
@@ -40,7 +43,9 @@ class H2HTalkCallback(TrainerCallback):
         fold_system: for chat templates without a system role.
 
     Raises:
-        H2HTalkError: a task is unknown, or the tokenizer has no chat template (at the first evaluation).
+        H2HTalkError: a task is unknown; the model is sharded (FSDP, ZeRO-3), since ranks that answer different records
+            can't meet for each forward pass; or, at the first evaluation, the Trainer has no tokenizer, or one without
+            a chat template.
 
     """
 
@@ -54,6 +59,11 @@ class H2HTalkCallback(TrainerCallback):
         batch_size: int = 8,
         fold_system: bool = False,
     ) -> None:
+        if getattr(trainer, "is_fsdp_enabled", False) or is_deepspeed_zero3_enabled():
+            raise H2HTalkError(
+                "the callback needs the whole model on each rank, and FSDP and ZeRO-3 shard it; "
+                "score saved checkpoints with `h2htalk run`, or train with DDP or ZeRO-2"
+            )
         self._trainer, self._embedder = trainer, embedder
         self._batch_size, self._fold = batch_size, fold_system
         self._rows = chosen_rows(tasks, limit)
@@ -61,6 +71,8 @@ class H2HTalkCallback(TrainerCallback):
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Generate, score, log; called by the Trainer."""
+        if kwargs.get("processing_class") is None:
+            raise H2HTalkError("the Trainer has no tokenizer; give it as Trainer(processing_class=tokenizer)")
         group = Group()
         with _random_state_kept(kwargs["model"].device.type):
             with _as_for_generation(kwargs["model"]) as model:
@@ -101,11 +113,14 @@ def _random_state_kept(device: str) -> Iterator[None]:
 @contextmanager
 def _as_for_generation(model: Any) -> Iterator[Any]:
     """The model in eval mode with a cache, given back as it was: training goes on with its own settings."""
-    training, config, use_cache = model.training, model.generation_config, model.config.use_cache
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # peft hands settings down to it
+    text = model.config.get_text_config()  # of a model that also sees, the part that has a cache
+    training, config, use_cache = model.training, inner.generation_config, getattr(text, "use_cache", None)
     model.eval()
-    model.config.use_cache = True
+    text.use_cache = True
     try:
         yield model
     finally:
-        model.generation_config, model.config.use_cache = config, use_cache
+        model.generation_config = inner.generation_config = config
+        text.use_cache = use_cache
         model.train(training)

@@ -75,6 +75,8 @@ def score(
             a language is unknown, or the embedder can't be loaded or gives vectors that are not finite.
 
     """
+    if not isinstance(embedder, (str, Embedder)):
+        raise H2HTalkError(f"embedder is of type {type(embedder).__name__}; give a name, or one that is loaded")
     answers, options, languages = _checked(predictions, references, language)
     model = load_embedder(embedder) if isinstance(embedder, str) else embedder
     pairs = [(i, answers[i], text) for i, texts in enumerate(options) for text in texts if answers[i]]
@@ -99,6 +101,9 @@ def score(
 def _checked(
     predictions: Sequence[str | None], references: Sequence[Any], language: str | Sequence[str]
 ) -> tuple[list[str], list[list[str]], list[str]]:
+    for name, given in (("predictions", predictions), ("references", references)):
+        if isinstance(given, str):
+            raise H2HTalkError(f"{name} is one text; give a list, with one for each item")
     if len(predictions) != len(references):
         raise H2HTalkError(f"{len(predictions)} predictions but {len(references)} references; give one for each")
     if not len(predictions):

@@ -1,6 +1,8 @@
 """The `evaluate` module: ``evaluate.load("h2htalk")`` or ``evaluate.load("h2htalk", "ItineraryMiddle")``."""
 
 # `evaluate` reads these lines itself, so each is a plain import.
+import typing
+
 import datasets
 import evaluate
 
@@ -8,6 +10,7 @@ import h2htalk_datasets
 import h2htalk_metric.composite
 import h2htalk_metric.semantic
 import h2htalk_metric.signature
+import h2htalk_metric.tokenization
 
 _CITATION = """\
 @misc{h2htalk2025,
@@ -41,6 +44,11 @@ Examples:
 """
 
 
+def _text(given: object) -> object:
+    """A text without half characters, which can't be kept; what is no text is left for `evaluate` to refuse."""
+    return h2htalk_metric.tokenization.clean(given) if isinstance(given, str) else given
+
+
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS)
 class H2htalk(evaluate.Metric):
     """The composite as an ``evaluate.Metric``; a config name may be any of the eleven tasks."""
@@ -60,6 +68,25 @@ class H2htalk(evaluate.Metric):
             ],
             reference_urls=["https://arxiv.org/abs/2507.03543"],
         )
+
+    def add_batch(self, *, predictions: typing.Any = None, references: typing.Any = None, **kwargs: typing.Any) -> None:
+        """As in `evaluate`, of all that :func:`h2htalk_metric.score` takes: None, and one reference or several."""
+        for name, given in (("predictions", predictions), ("references", references)):
+            if isinstance(given, str):
+                raise ValueError(f"{name} is one text; give a list, with one for each item")
+        if predictions is not None and references is not None and len(predictions) == len(references) == 0:
+            return  # as a rank's empty share
+        if predictions is not None:
+            predictions = [_text("" if text is None else text) for text in predictions]
+        if references is not None:
+            references = [
+                [*map(_text, given)] if isinstance(given, (list, tuple)) else [_text(given)] for given in references
+            ]
+        super().add_batch(predictions=predictions, references=references, **kwargs)
+
+    def add(self, *, prediction: typing.Any = None, reference: typing.Any = None, **kwargs: typing.Any) -> None:
+        """As :meth:`add_batch`, of one item."""
+        self.add_batch(predictions=[prediction], references=[reference], **kwargs)
 
     def _compute(
         self,

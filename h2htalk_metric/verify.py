@@ -10,19 +10,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import flat
 from h2htalk_metric.run_scores import ANSWERS, STAMP, RunScores, measure_run
 
 _SAME = 1e-5  # how far a recomputed figure may be off: embeddings differ in the last bits between machines
 _ROUNDED = 2e-3  # of S and SS where an embedder ran in half precision; by MiniLM 330 pairs differ by 4e-4 at most
 _EMBEDDED = ("ss", "composite", "content_composite")
+_VERSIONS = ("h2htalk", "libraries")  # in the signature
 _MISSING = "(nothing)"
 
 
 def verify_run(folder: str | Path) -> list[str]:
     """Recompute a scored run from its predictions, and return what does not stand; empty where all stands.
 
-    Every figure of ``score.json`` and every column of ``scores.parquet`` is compared. Where the embedder ran in another
+    Every figure of ``score.json`` and every column of ``scores.parquet`` is compared. Other versions of this package or
+    of a library are no fault by themselves; they are named where a figure differs. Where the embedder ran in another
     precision then (on a GPU, say), that is a fault of its own, and SS may be off by what such roundings make.
 
     Raises:
@@ -30,18 +33,23 @@ def verify_run(folder: str | Path) -> list[str]:
 
     """
     stored = RunScores.stored(folder)
+    if "embedder" not in stored.signature:
+        raise H2HTalkError(f"{folder}: score.json names no embedder; score the run again: h2htalk score {folder}")
     fresh = measure_run(folder, stored.signature["embedder"])
     told, found = json.loads((Path(folder) / "score.json").read_text("utf-8")), fresh.summary()
     for stamp in (STAMP, ANSWERS):
         told.pop(stamp, None)
     was, now = (summary["signature"].pop("embedder_precision", None) for summary in (told, found))
     room = _SAME if was == now and not str(now).endswith("float16") else _ROUNDED
+    versions, new_versions = ({key: s["signature"].pop(key, None) for key in _VERSIONS} for s in (told, found))
     causes, new_causes = ({"signature": summary.pop("signature")} for summary in (told, found))
     faults = [
         *_tree_faults(causes, new_causes, room),
         *_item_faults(stored.items, fresh.items, room),
         *_tree_faults(told, found, room),
     ]
+    if faults:
+        faults = [*_tree_faults({"signature": versions}, {"signature": new_versions}, room), *faults]
     if was != now:
         only = "the" if faults else "only the"
         faults.insert(

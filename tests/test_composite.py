@@ -71,13 +71,16 @@ def test_the_signature_names_what_changes_a_number(scores):
         (["a"], [None], {}, "reference 0 is empty"),
         (["a"], [7], {}, "reference 0 is empty or no text: 7"),
         ([7], ["b"], {}, "prediction 0 is of type int"),
+        ("abc", ["abc"], {}, "predictions is one text; give a list"),
+        (["abc"], "abc", {}, "references is one text; give a list"),
+        (["a"], ["a"], {"embedder": None}, "embedder is of type NoneType"),
         (["a"], ["b"], {"language": "fr"}, "unknown language 'fr'; known are: en, zh"),
         (["a"], ["b"], {"language": ["en", "en"]}, "1 predictions but 2 languages"),
     ],
 )
 def test_wrong_input_is_one_line(predictions, references, options, complaint):
     with pytest.raises(H2HTalkError, match=complaint):
-        score(predictions, references, embedder="demo", **options)
+        score(predictions, references, **({"embedder": "demo"} | options))
 
 
 def test_a_missing_embedder_is_never_replaced():

@@ -23,9 +23,10 @@ def of(records, task):
         ("ItineraryMiddle", "08:00 Wake up", "expected 5 to 8"),
         ("ItineraryAdvanced", "1. 03:00 a\n2. 03:10 b\n3. 03:20 c", "slot's time"),
         ("RecollectionSynthesis", "- Ana swims", "not the three lines"),
-        ("ItineraryResponse", "One. Two. Three.", "one or two sentences"),
-        ("ItineraryResponse", "One!😊 Two.🎉 Three…", "one or two sentences"),
-        ("ItineraryResponse", "我也想你。真的。你呢？", "one or two sentences"),
+        ("ItineraryResponse", "One. Two. Three", "more than two sentences"),
+        ("ItineraryResponse", "One. Two. Three.", "more than two sentences"),
+        ("ItineraryResponse", "One!😊 Two.🎉 Three…", "more than two sentences"),
+        ("ItineraryResponse", "我也想你。真的。你呢？", "more than two sentences"),
         ("ItineraryBasic", "1. They walk.\n2. They eat.", "a list"),
     ],
 )
@@ -33,7 +34,9 @@ def test_a_broken_contract_is_named(records, task, text, fault):
     assert fault in contract_fault(of(records, task), text)
 
 
-@pytest.mark.parametrize("text", ["Of course I'll wait for you!😊", "我也想你。", "It is 3.5 km, e.g. to the sea."])
+@pytest.mark.parametrize(
+    "text", ["Of course I'll wait for you!😊", "我也想你。", "It is 3.5 km, e.g. to the sea.", "On my way ❤️", "Ok :)"]
+)
 def test_one_or_two_sentences_in_any_hand(records, text):
     assert contract_fault(of(records, "ItineraryResponse"), text) is None
 
@@ -46,8 +49,8 @@ def test_every_reference_keeps_its_contract(records):
 @pytest.mark.parametrize(
     ("task", "hostile", "fault"),
     [
-        ("ItineraryResponse", lambda n: "." * n + "x", "not one or two sentences"),
-        ("ItineraryResponse", lambda n: "…" * n + "x", "not one or two sentences"),
+        ("ItineraryResponse", lambda n: "." * n + "x", None),
+        ("ItineraryResponse", lambda n: "…" * n + "x", None),
         ("ItineraryBasic", lambda n: "x" + "\n" * n + "y", None),
     ],
 )
@@ -68,7 +71,8 @@ def test_the_linear_patterns_find_what_the_plain_ones_find(records):
         words = record.reference.split(" ")[:20]  # within the tasks' limits, so that only the patterns speak
         for _ in range(4):
             text = " ".join(words)
-            assert (contract_fault(reply, text) is None) == (1 <= len(re.findall(ends, text)) <= 2)
+            unended = bool(re.search(r"\w", re.split(ends, text)[-1]))
+            assert (contract_fault(reply, text) is None) == (len(re.findall(ends, text)) + unended <= 2)
             assert (contract_fault(basic, text) is None) == (listed.search(text) is None)
             words.insert(draw.randrange(len(words) + 1), draw.choice(signs))
 

@@ -34,6 +34,17 @@ def test_several_references_and_batches(metric):
     assert metric.compute(embedder="demo")["composite"] == pytest.approx(1.0, abs=1e-6)
 
 
+def test_all_that_score_takes_is_taken(metric):
+    answers, references = [None, "a cup", "\ud83d hi"], ["x", ["no", "a cup"], "hi"]
+    result = metric.compute(predictions=answers, references=references, embedder="demo", per_item=True)
+    assert [round(item["rouge1"], 3) for item in result["items"]] == [0.0, 1.0, 1.0] and result["empty"] == 1
+    metric.add_batch(predictions=[], references=[])  # a rank's empty share
+    metric.add(prediction="a", reference=["a"])
+    assert metric.compute(embedder="demo")["n"] == 1
+    with pytest.raises(ValueError, match="predictions is one text; give a list"):
+        metric.compute(predictions="hello", references="hello", embedder="demo")
+
+
 def test_the_folder_is_a_module_too_and_takes_a_task_as_config():
     loaded = evaluate.load(FOLDER, "ItineraryMiddle")
     assert loaded.compute(predictions=["x y"], references=["x y"], embedder="demo")["rouge1"] == 1.0

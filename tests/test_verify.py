@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from board_runs import HashedWords, make_run
 
+from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.run_scores import score_run
 from h2htalk_metric.semantic import Embedder
 from h2htalk_metric.verify import verify_run
@@ -64,6 +65,21 @@ def test_an_edited_figure_of_score_json_does_not_stand(run, path, value):
     (run / "score.json").write_text(json.dumps(summary))
     (fault,) = verify_run(run)
     assert fault.startswith(f"{'.'.join(path)}: stored ")
+
+
+def test_another_version_is_no_fault_and_is_named_beside_one(run):
+    summary = json.loads((run / "score.json").read_text())
+    summary["signature"] |= {"h2htalk": "0.0.1", "libraries": {"sacrebleu": "1.0"}}
+    (run / "score.json").write_text(json.dumps(summary))
+    assert verify_run(run) == []
+    summary["row"]["Overall"] = 99.0
+    (run / "score.json").write_text(json.dumps(summary))
+    told = [fault.split(":")[0] for fault in verify_run(run)]
+    assert told[:2] == ["signature.h2htalk", "signature.libraries.rouge-score"] and told[-1] == "row.Overall"
+    del summary["signature"]["embedder"]
+    (run / "score.json").write_text(json.dumps(summary))
+    with pytest.raises(H2HTalkError, match="names no embedder; score the run again"):
+        verify_run(run)
 
 
 @pytest.mark.parametrize(
