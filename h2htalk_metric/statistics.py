@@ -306,9 +306,10 @@ def _resampled_means(
 ) -> np.ndarray:
     """Means of resamples, shape (resamples,); `sums` are of clusters of these `sizes`, or single items."""
     means = np.empty(resamples)
+    places = np.uint16 if len(sums) <= 2**16 else np.uint32  # each draws numbers of its own
     for start in range(0, resamples, _CHUNK):
         stop = min(start + _CHUNK, resamples)
-        picks = random.integers(len(sums), size=(stop - start, len(sums)), dtype=np.uint16)
+        picks = random.integers(len(sums), size=(stop - start, len(sums)), dtype=places)
         means[start:stop] = sums[picks].sum(axis=1) / (len(sums) if sizes is None else sizes[picks].sum(axis=1))
     return means
 

@@ -112,6 +112,7 @@ def broken(tmp_path: Path, change) -> Path:
         (lambda s: s["memories"][0].update(category="Sport"), "memories.0.category"),
         (lambda s: s["records"].update(DialogueBasic=[]), "DialogueBasic"),
         (lambda s: s.update(id="02-brakewoman"), "id"),
+        (lambda s: s.update(id="draft"), "id: "),
     ],
 )
 def test_a_fault_names_file_record_and_field(tmp_path, change, named):
@@ -122,6 +123,9 @@ def test_a_fault_names_file_record_and_field(tmp_path, change, named):
 def test_unreadable_yaml_is_named(tmp_path):
     file = tmp_path / "01-brakewoman.yaml"
     file.write_text("id: [unclosed", "utf-8")
+    _, faults = read_sources([file])
+    assert faults[0].startswith("01-brakewoman.yaml: not readable as YAML")
+    file.write_bytes(b"id: \xff")
     _, faults = read_sources([file])
     assert faults[0].startswith("01-brakewoman.yaml: not readable as YAML")
 

@@ -78,7 +78,7 @@ class AuthoredRecord(_Strict):
 class Relationship(_Strict):
     """One companion and one user with a shared past, and all their records."""
 
-    id: Text
+    id: Annotated[str, Field(pattern=r"^\d{1,3}-\S+$")]  # its number is part of its records' ids
     companion: Companion
     user: User
     memories: list[StoredMemory]
@@ -139,7 +139,7 @@ def load_relationship(file: Path) -> Relationship:
     """
     try:
         relationship = Relationship.model_validate(yaml.safe_load(file.read_text("utf-8")))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise H2HTalkError(f"{file.name}: not readable as YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         faults = "\n".join(f"{file.name}: {line}" for line in problems_of(error))
