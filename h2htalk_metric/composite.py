@@ -3,7 +3,7 @@
 S = (BLEU-1 + BLEU-2 + BLEU-3 + BLEU-4 + ROUGE-1 + ROUGE-L + SS) / 7
 """
 
-__all__ = ["COMPONENTS", "Scores", "score"]
+__all__ = ["COMPONENTS", "Scores", "refuse_one_text", "score"]
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -101,9 +101,7 @@ def score(
 def _checked(
     predictions: Sequence[str | None], references: Sequence[Any], language: str | Sequence[str]
 ) -> tuple[list[str], list[list[str]], list[str]]:
-    for name, given in (("predictions", predictions), ("references", references)):
-        if isinstance(given, str):
-            raise H2HTalkError(f"{name} is one text; give a list, with one for each item")
+    refuse_one_text(predictions, references)
     if len(predictions) != len(references):
         raise H2HTalkError(f"{len(predictions)} predictions but {len(references)} references; give one for each")
     if not len(predictions):
@@ -119,6 +117,18 @@ def _checked(
             raise H2HTalkError(f"prediction {place} is of type {type(answer).__name__}; expected text or None")
         answers.append(clean(answer).strip() if answer else "")
     return answers, [_options(place, given) for place, given in enumerate(references)], languages
+
+
+def refuse_one_text(predictions: Any, references: Any) -> None:
+    """Refuse a single text in a list's place, which would be scored letter by letter.
+
+    Raises:
+        H2HTalkError: one of them is a text.
+
+    """
+    for name, given in (("predictions", predictions), ("references", references)):
+        if isinstance(given, str):
+            raise H2HTalkError(f"{name} is one text; give a list, with one for each item")
 
 
 def _options(place: int, given: Any) -> list[str]:

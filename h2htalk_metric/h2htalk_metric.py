@@ -71,9 +71,7 @@ class H2htalk(evaluate.Metric):
 
     def add_batch(self, *, predictions: typing.Any = None, references: typing.Any = None, **kwargs: typing.Any) -> None:
         """As in `evaluate`, of all that :func:`h2htalk_metric.score` takes: None, and one reference or several."""
-        for name, given in (("predictions", predictions), ("references", references)):
-            if isinstance(given, str):
-                raise ValueError(f"{name} is one text; give a list, with one for each item")
+        h2htalk_metric.composite.refuse_one_text(predictions, references)
         if predictions is not None and references is not None and len(predictions) == len(references) == 0:
             return  # as a rank's empty share
         if predictions is not None:

@@ -28,7 +28,7 @@ def publish_command(
     dataset on its allow-list; until then the Hub shows neither its leaderboards nor published results
     (https://huggingface.co/docs/hub/eval-results).
     """
-    from h2htalk_metric.publish import AFTERWARDS, KINDS, prepare_folder, prepare_results, upload
+    from h2htalk_metric.publish import AFTERWARDS, BENCHMARK, KINDS, prepare_folder, prepare_results, upload
 
     if kind not in KINDS:
         raise H2HTalkError(f"can't publish {kind!r}.{did_you_mean(kind, KINDS)} It is one of: {', '.join(KINDS)}")
@@ -42,6 +42,13 @@ def publish_command(
             raise H2HTalkError("results need --run, a scored run folder, and --benchmark, the dataset's ORG/NAME")
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             print(f"{file.stat().st_size:>10,}  {file.relative_to(folder)}")
-        print(f"prepared: {folder}" if dry_run else f"published: {upload(folder, kind, repo)}")
+        if dry_run:
+            print(f"prepared: {folder}")
+        else:
+            address, refused = upload(folder, kind, repo)
+            print(
+                f"published: {address}"
+                + (f"\nwithout {BENCHMARK}, which the Hub refused: {refused}" if refused else "")
+            )
         if kind in AFTERWARDS:
             print(AFTERWARDS[kind])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, one_line
 from h2htalk_datasets.onednn import multiply_by_onednn
 from h2htalk_metric.embedding_cache import EmbeddingCache
 
@@ -113,9 +113,8 @@ def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, H2HTalkError):
             raise
-        reason = " ".join(str(error).split())[:200]
         raise H2HTalkError(
-            f"can't load the embedder {name!r} ({reason}). Download it where there is a network "
+            f"can't load the embedder {name!r} ({one_line(error)}). Download it where there is a network "
             f"(hf download {DEFAULT_EMBEDDER}), or name another with embedder= or --embedder; the signature shows it"
         ) from None
 

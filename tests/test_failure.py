@@ -208,6 +208,22 @@ def test_a_rank_that_never_beats_is_missed(monkeypatch):
     assert pulse.look() is None and pulse._missed == 0
 
 
+def test_a_path_that_cannot_be_used_ends_a_rank_as_it_ends_one_process(monkeypatch):
+    def end(code, line, details=""):
+        raise SystemExit(code, line, details)
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    watch = failure.Watch()
+    monkeypatch.setattr(watch, "_end", end)
+    for error, code, line in (
+        (FileNotFoundError(2, "No such file or directory", "/x"), 2, "can't use /x: No such file or directory"),
+        (OSError("of no path"), 1, "OSError: of no path"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            watch.__exit__(type(error), error, None)
+        assert ended.value.args[:2] == (code, f"error (rank 0): {line}")
+
+
 @pytest.mark.slow
 def test_a_job_that_was_suspended_goes_on(settings, uninterrupted, tmp_path):
     out = tmp_path / "run"

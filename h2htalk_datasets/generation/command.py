@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, path_fault
 from h2htalk_datasets.generation.failure import watched
 
 Split = Literal["queue", "static"]
@@ -97,15 +97,15 @@ def run_app(app: typer.Typer) -> None:
     try:
         app()
     except H2HTalkError as error:
-        raise SystemExit(_told(str(error))) from None
+        _end(str(error))
     except OSError as error:
-        if error.filename is None:  # no path that a person gave
+        if (fault := path_fault(error)) is None:
             raise
-        raise SystemExit(_told(f"can't use {error.filename}: {error.strerror}")) from None
+        _end(fault)
 
 
-def _told(reason: str) -> int:
+def _end(reason: str) -> NoReturn:
     rank = os.environ.get("RANK")
     who = "error" if rank is None else f"error (rank {rank})"
     print(f"{who}: {reason}\n", end="", file=sys.stderr)  # one write, since other ranks speak too
-    return 2
+    raise SystemExit(2) from None

@@ -28,7 +28,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from rich.console import Console
 
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, path_fault
 
 GOES_ON = "finished batches are on disk, and the same command goes on from there"
 _BEAT = 0.5  # seconds between two looks at the store
@@ -80,10 +80,11 @@ class Watch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pulse and isinstance(error, H2HTalkError):
-            self._end(2, f"error (rank {self._rank}): {error}")
-        if self._pulse and isinstance(error, OSError) and error.filename is not None:  # as in a single process
-            self._end(2, f"error (rank {self._rank}): can't use {error.filename}: {error.strerror}")
+        known = str(error) if isinstance(error, H2HTalkError) else None
+        if isinstance(error, OSError):
+            known = path_fault(error)
+        if self._pulse and known is not None:
+            self._end(2, f"error (rank {self._rank}): {known}")
         if self._pulse and isinstance(error, Exception):
             details = "".join(traceback.format_exception(error))
             self._end(1, f"error (rank {self._rank}): {type(error).__name__}: {error}", details)

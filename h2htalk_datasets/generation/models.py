@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, one_line
 from h2htalk_datasets.onednn import multiply_by_onednn
 
 DEMO = "demo"
@@ -196,8 +196,8 @@ def _from_pretrained(source: str, weights: dict[str, Any], options: dict[str, An
 
 def _reason(error: Exception) -> str:
     """What a library says in one line; of errors that are not everyday ones their kind, too."""
-    said, everyday = " ".join(str(error).split())[:300], (OSError, ValueError, ImportError, RuntimeError)
-    return said if isinstance(error, everyday) else f"{type(error).__name__}: {said}"
+    everyday = isinstance(error, (OSError, ValueError, ImportError, RuntimeError))
+    return one_line(error) if everyday else f"{type(error).__name__}: {one_line(error)}"
 
 
 def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:

@@ -107,17 +107,20 @@ class RunFolder:
             H2HTalkError: it does; each key is named.
 
         """
+        if changed := self.changes(manifest):
+            raise H2HTalkError(
+                f"{self.path} holds another run; go back to its settings, name another --out, or move it away. "
+                f"Different: {changed}"
+            )
+
+    def changes(self, manifest: Mapping[str, Any]) -> str:
+        """How a manifest differs from this folder's, ``key: before -> now`` for each key; empty where it doesn't."""
         before, now = dict(flat(self.manifest())), dict(flat(json.loads(json.dumps(manifest))))
-        changed = [
+        return "; ".join(
             f"{key}: {before.get(key, _MISSING)} -> {now.get(key, _MISSING)}"
             for key in sorted(before.keys() | now.keys())
             if before.get(key, _MISSING) != now.get(key, _MISSING)
-        ]
-        if changed:
-            raise H2HTalkError(
-                f"{self.path} holds another run; go back to its settings, name another --out, or move it away. "
-                f"Different: {'; '.join(changed)}"
-            )
+        )
 
     def answers(self, known: Iterable[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
         """Read all shards.

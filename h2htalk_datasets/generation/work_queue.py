@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, TypeVar
 
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, one_line
 from h2htalk_datasets.generation.failure import GOES_ON, ranks_have_met
 
 Item = TypeVar("Item")
@@ -109,5 +109,4 @@ def _others_needed() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # whatever the store or a collective raises
-        reason = " ".join(str(error).split())[:200]
-        raise H2HTalkError(f"lost another process of the job ({reason}); {GOES_ON}") from error
+        raise H2HTalkError(f"lost another process of the job ({one_line(error)}); {GOES_ON}") from error

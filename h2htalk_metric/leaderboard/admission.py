@@ -26,7 +26,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from h2htalk_datasets.contracts import contract_fault
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, one_line
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
 from h2htalk_datasets.prompts import SAP
@@ -366,8 +366,7 @@ def _refuse_unreadable(row: Row) -> None:
     try:
         Row.model_validate_json(row.model_dump_json())
     except ValueError as error:  # pydantic's own errors are such
-        reason = " ".join(str(error).split())[:200]
-        raise H2HTalkError(f"manifest, signature or claims can't be kept as JSON ({reason})") from None
+        raise H2HTalkError(f"manifest, signature or claims can't be kept as JSON ({one_line(error)})") from None
 
 
 def _samples(

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, one_line
 from h2htalk_datasets.generation.progress import Progress
 from h2htalk_datasets.generation.run_folder import write_atomically
 from h2htalk_metric.leaderboard.admission import (
@@ -102,7 +102,7 @@ class Storage:
                 self._write(files)
             except OSError as error:
                 fate = f"it is in {self._hub_repo}, a restart shows it" if self._hub_repo else "nothing was kept"
-                reason = error.strerror or _one_line(error)
+                reason = error.strerror or one_line(error)
                 raise H2HTalkError(f"can't write the board's folder {self.folder} ({reason}); {fate}") from error
         return admitted.row
 
@@ -132,7 +132,7 @@ class Storage:
         except FileNotFoundError:  # another process has just left it off
             return None
         except ValueError as error:  # one bad file must not take the whole board down
-            _tell(f"the row rows/{digest}.json can't be read ({_one_line(error)}); restart to make it anew")
+            _tell(f"the row rows/{digest}.json can't be read ({one_line(error)}); restart to make it anew")
             return None
 
     def row(self, digest: str) -> Row:
@@ -156,7 +156,7 @@ class Storage:
             try:
                 self._draws[digest] = self._read_draws(digest)
             except (OSError, ValueError, EOFError) as error:
-                _tell(f"rows/{digest}.npy can't be read ({_one_line(error)}); restart to make it anew")
+                _tell(f"rows/{digest}.npy can't be read ({one_line(error)}); restart to make it anew")
                 self._draws[digest] = np.empty(0, np.float32)
         return self._draws[digest]
 
@@ -175,7 +175,7 @@ class Storage:
         try:
             return self._read_samples(digest)
         except (OSError, ValueError) as error:
-            reason = _one_line(error)
+            reason = one_line(error)
             raise H2HTalkError(f"samples/{digest}.json can't be read ({reason}); a restart makes it anew") from None
 
     def _read_samples(self, digest: str) -> dict[str, list[Sample]]:
@@ -281,7 +281,7 @@ class Storage:
             kept = set(HfApi().list_repo_files(repo, repo_type="dataset"))
         except Exception as error:  # no repository, no leave, no network: whatever it is, the board can't start without
             raise H2HTalkError(
-                f"can't fetch the board's dataset repository {repo!r} ({_one_line(error)}); make it on the Hub, "
+                f"can't fetch the board's dataset repository {repo!r} ({one_line(error)}); make it on the Hub, "
                 "and see that HF_TOKEN may write there and that the network is up"
             ) from error
         for file in self.folder.glob("submissions/*.json.gz"):
@@ -298,7 +298,7 @@ class Storage:
             HfApi().create_commit(repo, operations, commit_message=message, repo_type="dataset")
         except Exception as error:  # whatever the network brings, the sender must know
             raise H2HTalkError(
-                f"the board's storage did not answer, nothing was kept; try again ({_one_line(error)})"
+                f"the board's storage did not answer, nothing was kept; try again ({one_line(error)})"
             ) from error
 
 
@@ -316,10 +316,6 @@ def _row_files(admitted: Admitted) -> dict[str, bytes]:
     np.save(array, admitted.draws)
     contents = Samples.dump_json(admitted.samples), array.getvalue(), admitted.row.model_dump_json().encode()
     return dict(zip(_row_names(admitted.row.digest), contents, strict=True))
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 def _tell(text: str) -> None:

@@ -144,14 +144,11 @@ def _open(
         "turns": turns,
         "generation": {name: getattr(settings, name) for name in ("temperature", "top_p", "seed", "thinking_tokens")},
     }
-    if RunFolder(folder).begun:
-        try:
-            RunFolder(folder).refuse_changes(manifest)
-        except H2HTalkError as error:
-            raise H2HTalkError(
-                f"{folder} holds conversations that were begun otherwise; name the same --limit, --turns, --user and "
-                f"--model-url, or move the folder away. Different: {str(error).partition('Different: ')[2]}"
-            ) from None
+    if RunFolder(folder).begun and (changed := RunFolder(folder).changes(manifest)):
+        raise H2HTalkError(
+            f"{folder} holds conversations that were begun otherwise; name the same --limit, --turns, --user and "
+            f"--model-url, or move the folder away. Different: {changed}"
+        )
     (folder / "transcripts").mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "run.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
 

@@ -5,11 +5,11 @@ __all__ = ["upload"]
 from pathlib import Path
 from typing import Any
 
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, one_line
 from h2htalk_metric.publish.repositories import BENCHMARK, KINDS
 
 
-def upload(folder: Path, kind: str, repo: str) -> str:
+def upload(folder: Path, kind: str, repo: str) -> tuple[str, str]:
     """Make the repository if it isn't there, and put the folder into it in one commit.
 
     Nothing that stands in the repository is removed. Results go to a model's repository as a pull request. A dataset's
@@ -21,7 +21,7 @@ def upload(folder: Path, kind: str, repo: str) -> str:
         repo: ``ORG/NAME``.
 
     Returns:
-        The address of the commit, or of the pull request; and what became of ``eval.yaml`` if it was refused.
+        The address of the commit, or of the pull request; and why ``eval.yaml`` was refused, empty if it wasn't.
 
     Raises:
         H2HTalkError: there is no login, or the Hub refuses or can't be reached.
@@ -51,13 +51,13 @@ def upload(folder: Path, kind: str, repo: str) -> str:
     except OfflineModeIsEnabled:
         raise H2HTalkError("HF_HUB_OFFLINE is set, so nothing can be published; unset it, or use --dry-run") from None
     except (client_error, OSError, ValueError) as error:
-        raise H2HTalkError(f"can't publish {repo} at {api.endpoint}: {_one_line(error)}") from None
-    return (commit.pr_url or commit.commit_url) + refused
+        raise H2HTalkError(f"can't publish {repo} at {api.endpoint}: {one_line(error)}") from None
+    return commit.pr_url or commit.commit_url, refused
 
 
 def _benchmark_refused(api: Any, folder: Path, repo: str) -> str:
     """Why the Hub refuses a dataset's ``eval.yaml``; empty if it took it."""
-    from huggingface_hub.errors import BadRequestError
+    from huggingface_hub.errors import HfHubHTTPError
 
     try:
         api.upload_file(
@@ -67,10 +67,6 @@ def _benchmark_refused(api: Any, folder: Path, repo: str) -> str:
             repo_type="dataset",
             commit_message="H2HTalk as a benchmark",
         )
-    except BadRequestError as error:
-        return f"\nwithout {BENCHMARK}, which the Hub refused: {_one_line(error)}"
+    except HfHubHTTPError as error:
+        return one_line(error)
     return ""
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]

@@ -25,8 +25,8 @@ _BUILT = "The Space is built once what its requirements.txt names can be install
 
 AFTERWARDS = {
     "dataset": (
-        "The Hub takes an eval.yaml only with an evaluation framework of its list (EVALUATION_FRAMEWORKS in "
-        "huggingface.js; add h2htalk there), and shows leaderboards only for datasets on its allow-list: see "
+        "The Hub may refuse eval.yaml until h2htalk is on its list of evaluation frameworks (EVALUATION_FRAMEWORKS in "
+        "huggingface.js), and shows leaderboards only for datasets on its allow-list: see "
         "https://huggingface.co/docs/hub/eval-results"
     ),
     "metric": _BUILT,
