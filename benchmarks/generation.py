@@ -15,9 +15,9 @@ import torch
 from results import seconds, write
 
 from h2htalk_datasets.generation import Prompt, make_plan
-from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
-from h2htalk_datasets.generation.models import load_model
-from h2htalk_datasets.generation.transformers_engine import TransformersEngine
+from h2htalk_datasets.generation.engines.models import load_model
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine
+from h2htalk_datasets.generation.run import chosen_rows, prompt_of
 
 PEER_SIZES = (1, 2, 4, 8, 16)
 OUR_SIZES = (8, 16)

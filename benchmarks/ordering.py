@@ -23,7 +23,7 @@ from results import write
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.tasks import DIMENSIONS
 from h2htalk_metric import score
-from h2htalk_metric.statistics import compare
+from h2htalk_metric.stats.bootstrap import compare
 
 FOLDER = Path(__file__).with_name("ordering")
 PER_TASK = 20
@@ -99,11 +99,11 @@ def draw() -> None:
 
 def demo() -> None:
     """Let the demo model answer."""
-    from h2htalk_datasets.generation.generate import prompt_of
+    from h2htalk_datasets.generation.distributed.queue import Group
+    from h2htalk_datasets.generation.engines.models import load_model
+    from h2htalk_datasets.generation.engines.transformers import TransformersEngine
     from h2htalk_datasets.generation.in_memory import answer_all
-    from h2htalk_datasets.generation.models import load_model
-    from h2htalk_datasets.generation.transformers_engine import TransformersEngine
-    from h2htalk_datasets.generation.work_queue import Group
+    from h2htalk_datasets.generation.run import prompt_of
 
     prompts = [prompt_of(row, sap=True) for row in sample()]
     engine = TransformersEngine(load_model("demo"))

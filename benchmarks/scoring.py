@@ -16,10 +16,10 @@ from results import ratio, seconds, write
 from rouge_score import rouge_scorer, tokenizers
 
 from h2htalk_datasets import TASKS, load
-from h2htalk_metric.embedding_cache import EmbeddingCache
-from h2htalk_metric.lexical import _reference_tokens, bleu, lexical, rouge_1, rouge_l
-from h2htalk_metric.semantic import _load_bge_m3
-from h2htalk_metric.tokenization import bleu_tokens, rouge_tokens
+from h2htalk_metric.metrics.embedding_cache import EmbeddingCache
+from h2htalk_metric.metrics.lexical import _reference_tokens, bleu, lexical, rouge_1, rouge_l
+from h2htalk_metric.metrics.similarity import _load_bge_m3
+from h2htalk_metric.metrics.tokenizers import bleu_tokens, rouge_tokens
 
 PAIRS = 4650
 REPEATS = 5
@@ -130,7 +130,7 @@ def random_bge_m3(folder: Path):
     """BGE-M3's architecture (XLM-RoBERTa large, 568M parameters) with random weights, through FlagEmbedding."""
     from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
 
-    from h2htalk_metric.semantic import _demo_folder, load_embedder
+    from h2htalk_metric.metrics.similarity import _demo_folder, load_embedder
 
     sizes = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
     config = XLMRobertaConfig(

@@ -11,7 +11,7 @@ Example:
 __all__ = ["SAP", "TASKS", "authors_release", "load", "path", "register", "render"]
 
 from h2htalk_datasets.authors_release import authors_release
-from h2htalk_datasets.dataset import load, path
+from h2htalk_datasets.loading import load, path
 from h2htalk_datasets.prepare import register
 from h2htalk_datasets.prompts import SAP, render
 from h2htalk_datasets.tasks import TASKS

@@ -9,8 +9,8 @@ from typing import Any
 
 import datasets
 
-from h2htalk_datasets.probes.sets import PROBES, probe_features
-from h2htalk_datasets.records import features
+from h2htalk_datasets.probes.schema import PROBES, probe_features
+from h2htalk_datasets.schema import features
 from h2htalk_datasets.tasks import TASKS
 
 _HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from h2htalk_datasets.dataset import NAME
+from h2htalk_datasets.loading import NAME
 from h2htalk_datasets.tasks import TASKS
 
 

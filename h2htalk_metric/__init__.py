@@ -10,5 +10,5 @@ Example:
 
 __all__ = ["COMPONENTS", "Scores", "aggregate", "score"]
 
-from h2htalk_metric.aggregate import aggregate
-from h2htalk_metric.composite import COMPONENTS, Scores, score
+from h2htalk_metric.metrics.composite import COMPONENTS, Scores, score
+from h2htalk_metric.stats.aggregate import aggregate

@@ -19,15 +19,15 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from transformers.integrations import is_deepspeed_zero3_enabled
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.engine import Prompt
-from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
+from h2htalk_datasets.generation.distributed.queue import Group
+from h2htalk_datasets.generation.engines.base import Prompt
+from h2htalk_datasets.generation.engines.models import Loaded
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.in_memory import answer_all
-from h2htalk_datasets.generation.models import Loaded
-from h2htalk_datasets.generation.transformers_engine import TransformersEngine
-from h2htalk_datasets.generation.work_queue import Group
-from h2htalk_metric.composite import score
-from h2htalk_metric.lexical import LEXICAL, lexical
-from h2htalk_metric.semantic import DEFAULT_EMBEDDER
+from h2htalk_datasets.generation.run import chosen_rows, prompt_of
+from h2htalk_metric.metrics.composite import score
+from h2htalk_metric.metrics.lexical import LEXICAL, lexical
+from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 
 
 class H2HTalkCallback(TrainerCallback):

@@ -12,7 +12,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.composite import Scores, score
+from h2htalk_metric.metrics.composite import Scores, score
 
 
 def score_across_ranks(

@@ -7,10 +7,10 @@ import datasets
 import evaluate
 
 import h2htalk_datasets
-import h2htalk_metric.composite
-import h2htalk_metric.semantic
-import h2htalk_metric.signature
-import h2htalk_metric.tokenization
+import h2htalk_metric.metrics.composite
+import h2htalk_metric.metrics.signature
+import h2htalk_metric.metrics.similarity
+import h2htalk_metric.metrics.tokenizers
 
 _CITATION = """\
 @misc{h2htalk2025,
@@ -46,7 +46,7 @@ Examples:
 
 def _text(given: object) -> object:
     """A text without half characters, which can't be kept; what is no text is left for `evaluate` to refuse."""
-    return h2htalk_metric.tokenization.clean(given) if isinstance(given, str) else given
+    return h2htalk_metric.metrics.tokenizers.clean(given) if isinstance(given, str) else given
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS)
@@ -71,7 +71,7 @@ class H2htalk(evaluate.Metric):
 
     def add_batch(self, *, predictions: typing.Any = None, references: typing.Any = None, **kwargs: typing.Any) -> None:
         """As in `evaluate`, of all that :func:`h2htalk_metric.score` takes: None, and one reference or several."""
-        h2htalk_metric.composite.refuse_one_text(predictions, references)
+        h2htalk_metric.metrics.composite.refuse_one_text(predictions, references)
         if predictions is not None and references is not None and len(predictions) == len(references) == 0:
             return  # as a rank's empty share
         if predictions is not None:
@@ -91,13 +91,13 @@ class H2htalk(evaluate.Metric):
         predictions: list[str],
         references: list[str] | list[list[str]],
         language: str | list[str] = "en",
-        embedder: str = h2htalk_metric.semantic.DEFAULT_EMBEDDER,
+        embedder: str = h2htalk_metric.metrics.similarity.DEFAULT_EMBEDDER,
         per_item: bool = False,
     ) -> dict[str, object]:
-        scores = h2htalk_metric.composite.score(predictions, references, language=language, embedder=embedder)
+        scores = h2htalk_metric.metrics.composite.score(predictions, references, language=language, embedder=embedder)
         result: dict[str, object] = dict(scores.mean())
         result |= {"n": len(scores.empty), "empty": int(scores.empty.sum())}
-        result["signature"] = h2htalk_metric.signature.signature_line(scores.signature)
+        result["signature"] = h2htalk_metric.metrics.signature.signature_line(scores.signature)
         if per_item:
             result["items"] = scores.rows()
         return result

@@ -1,8 +1,8 @@
 """Two ranks answer in memory, and rank 1 can't go on; each prints what it then raised. Run by test_distributed.py."""
 
 from h2htalk_datasets.generation import Prompt
+from h2htalk_datasets.generation.distributed.queue import Group
 from h2htalk_datasets.generation.in_memory import answer_all
-from h2htalk_datasets.generation.work_queue import Group
 
 
 class Engine:

@@ -13,12 +13,12 @@ from unittest.mock import patch
 import numpy as np
 
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
+from h2htalk_datasets.generation.run import chosen_rows, prompt_of
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import TASKS, select_tasks
-from h2htalk_metric import run_scores
-from h2htalk_metric.lexical import LEXICAL, lexical
-from h2htalk_metric.semantic import Embedder
+from h2htalk_metric.metrics.lexical import LEXICAL, lexical
+from h2htalk_metric.metrics.similarity import Embedder
+from h2htalk_metric.runs import scoring as run_scores
 
 
 class HashedWords:
@@ -67,7 +67,9 @@ def make_run(
             text = " ".join(word for word in row["reference"].split() if draw.random() < kept)
             line = {"id": row["id"], "prediction": text, "task": row["task"], "finish_reason": "stop"}
             file.write(json.dumps(line | {"prompt_tokens": 9, "new_tokens": len(text.split())}) + "\n")
-    with patch("h2htalk_metric.composite.load_embedder", lambda _: Embedder(embedder, HashedWords(), flag=False)):
+    with patch(
+        "h2htalk_metric.metrics.composite.load_embedder", lambda _: Embedder(embedder, HashedWords(), flag=False)
+    ):
         run_scores.score_run(folder, embedder)
     return folder
 

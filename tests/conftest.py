@@ -17,8 +17,8 @@ import pytest
 from hypothesis import settings as examples
 
 from h2htalk_datasets.corpus.check import source_files
-from h2htalk_datasets.corpus.source import read_sources
-from h2htalk_datasets.records import Record
+from h2htalk_datasets.corpus.sources import read_sources
+from h2htalk_datasets.schema import Record
 
 # A stall of the machine is no fault, and a text that nobody has tried before must not refuse an unrelated change.
 examples.register_profile("reproducible", deadline=None, derandomize=True)
@@ -47,7 +47,7 @@ def release_folder() -> Path:
 @pytest.fixture(scope="session")
 def demo():
     """The demo model, a real chat model of 135M parameters."""
-    from h2htalk_datasets.generation.models import load_model
+    from h2htalk_datasets.generation.engines.models import load_model
 
     return load_model("demo")
 
@@ -75,4 +75,6 @@ def run(*command: str, **options) -> subprocess.CompletedProcess:
 
 def h2htalk(*arguments: object, **options) -> subprocess.CompletedProcess:
     """Run ``h2htalk ...`` in a process of its own."""
-    return run(sys.executable, "-c", "from h2htalk_metric.cli import main; main()", *map(str, arguments), **options)
+    return run(
+        sys.executable, "-c", "from h2htalk_metric.cli.main import main; main()", *map(str, arguments), **options
+    )

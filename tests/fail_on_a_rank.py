@@ -9,9 +9,9 @@ import time
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.__main__ import app
-from h2htalk_datasets.generation.command import run_app
+from h2htalk_datasets.generation.cli import run_app
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.run_folder import RunFolder
-from h2htalk_datasets.generation.transformers_engine import TransformersEngine
 
 rank, place, how = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 owner = RunFolder if place == "open" else TransformersEngine

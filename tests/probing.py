@@ -6,10 +6,10 @@ from pathlib import Path
 from board_runs import HashedWords
 from servers import scripted
 
-from h2htalk_datasets.generation.generate import Settings, chosen_probes, generate, prompt_of
+from h2htalk_datasets.generation.run import Settings, chosen_probes, generate, prompt_of
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.judge.rubric import load_rubric
-from h2htalk_metric.semantic import Embedder
+from h2htalk_metric.metrics.similarity import Embedder
 
 SCRIPTED = Path(__file__).parent / "data" / "scripted"
 HASHED = Embedder("hashed-words", HashedWords(), flag=False)

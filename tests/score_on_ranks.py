@@ -9,7 +9,7 @@ import sys
 from accelerate import PartialState
 
 from h2htalk_metric.distributed import score_across_ranks
-from h2htalk_metric.semantic import Embedder
+from h2htalk_metric.metrics.similarity import Embedder
 
 
 class Broken(Embedder):

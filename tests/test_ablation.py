@@ -9,20 +9,20 @@ from probing import CRITERIA, HASHED, SCRIPTED, answers_of, companion, run_behin
 from servers import scripted
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.generate import chosen_probes
+from h2htalk_datasets.generation.run import chosen_probes
 from h2htalk_datasets.prompts import SAP
+from h2htalk_metric.cli.probe import sap
+from h2htalk_metric.cli.review import import_
 from h2htalk_metric.judge.items import probe_items
 from h2htalk_metric.judge.marking import Judge
 from h2htalk_metric.judge.run_judgements import Panel, judge_run
 from h2htalk_metric.judge.structured import StructuredChat
-from h2htalk_metric.probing.ablation import MEASURES, VARIANTS, ablation_of, chosen_variants
-from h2htalk_metric.probing.tables import ablation_markdown
-from h2htalk_metric.probing_command import sap
+from h2htalk_metric.probes.safety import MEASURES, VARIANTS, ablation_of, chosen_variants
+from h2htalk_metric.probes.tables import ablation_markdown
 from h2htalk_metric.review import Reviews, agreement
 from h2htalk_metric.review.drawing import items_of_probes, items_of_run
 from h2htalk_metric.review.sheet import import_reviews
-from h2htalk_metric.review_command import import_
-from h2htalk_metric.run_scores import score_run
+from h2htalk_metric.runs.scoring import score_run
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 
 from h2htalk_datasets import TASKS
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric import aggregate
+from h2htalk_metric.stats import aggregate
 
 with (Path(__file__).parent / "data" / "paper_table2.csv").open() as _file:
     PAPER = list(csv.DictReader(_file))

@@ -12,9 +12,9 @@ from email.utils import formatdate
 import pytest
 from servers import FAULTS, completion, faulty, nobody, scripted, trickling
 
-from h2htalk_datasets import chat_api
-from h2htalk_datasets.chat_api import ChatAPI, NoReply, as_they_land, public_url
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation import chat_client as chat_api
+from h2htalk_datasets.generation.chat_client import ChatAPI, NoReply, as_they_land, public_url
 
 ASK = [{"role": "user", "content": "hello"}]
 

@@ -9,7 +9,8 @@ import pytest
 from accelerate.commands.config.config_args import ClusterConfig
 from launch import arguments, lines_on_disk
 
-from h2htalk_datasets.generation import Settings, generate
+from h2htalk_datasets.generation import Settings
+from h2htalk_datasets.generation import run as generate
 
 CLUSTER = Path(__file__).parents[1] / "cluster"
 # What stands in for Slurm: two tasks on this machine, each with the number that Slurm would give it. Like the real one
@@ -33,7 +34,7 @@ def slurm(tmp_path):
         "srun": SRUN,
         "scontrol": "#!/bin/bash\necho 127.0.0.1\n",
         "accelerate": f'#!/bin/bash\nshift\nexec {sys.executable} -m accelerate.commands.launch "$@"\n',
-        "h2htalk": f'#!/bin/bash\nexec {sys.executable} -c "from h2htalk_metric.cli import main; main()" "$@"\n',
+        "h2htalk": f'#!/bin/bash\nexec {sys.executable} -c "from h2htalk_metric.cli.main import main; main()" "$@"\n',
     }
     folder = tmp_path / "bin"
     folder.mkdir()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from h2htalk_metric.statistics import as_json, clustered_interval, clustered_test, holm
+from h2htalk_metric.stats.bootstrap import as_json, clustered_interval, clustered_test, holm
 
 NAN = float("nan")
 

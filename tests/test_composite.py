@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric import COMPONENTS, score
-from h2htalk_metric.semantic import Embedder, load_embedder, semantic_similarity
-from h2htalk_metric.signature import signature_line
+from h2htalk_metric.metrics.signature import signature_line
+from h2htalk_metric.metrics.similarity import Embedder, load_embedder, semantic_similarity
 
 ANSWERS = ["The harbour is quiet tonight, come down.", "", None, "  \n", "Tea?", "Nothing alike at all here."]
 REFERENCES = ["The harbour is quiet tonight, come down.", "a b", "c d", "e f", "Tea with Ana at four", "Zug um Zug."]
@@ -37,7 +37,7 @@ def test_empty_and_missing_answers_score_zero_and_are_counted(scores):
 def test_ss_is_the_cosine_of_sentence_transformers(scores):
     from sentence_transformers import SentenceTransformer, util
 
-    from h2htalk_metric.semantic import _demo_folder
+    from h2htalk_metric.metrics.similarity import _demo_folder
 
     model = SentenceTransformer(_demo_folder())
     for place in (0, 4, 5):
@@ -148,7 +148,7 @@ def test_bge_m3_goes_through_flagembedding(tmp_path):
     """The default embedder's own path, with its architecture in small and random weights."""
     from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
 
-    from h2htalk_metric.semantic import _demo_folder, _load_bge_m3
+    from h2htalk_metric.metrics.similarity import _demo_folder, _load_bge_m3
 
     folder = tmp_path / "bge-m3"
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}

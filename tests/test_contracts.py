@@ -3,8 +3,8 @@ import re
 
 import pytest
 
-from h2htalk_datasets.contracts import contract_fault
-from h2htalk_metric.synthesis import contents, label_agreement
+from h2htalk_datasets.answer_format import contract_fault
+from h2htalk_metric.metrics.memory_labels import contents, label_agreement
 
 ONE = "Memory Content: Ana swims every Monday.\nMemory Category: Hobbies\nMemory Importance: 2"
 TWO = "Memory Content: Ana has a brother in Lima.\nMemory Category: Relationships\nMemory Importance: 2"

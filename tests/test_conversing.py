@@ -10,8 +10,8 @@ from servers import scripted
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.probes import load_briefs
-from h2htalk_metric.probing.conversing import judged_conversations, transcripts_of
-from h2htalk_metric.probing_command import converse
+from h2htalk_metric.cli.probe import converse
+from h2htalk_metric.probes.conversation import judged_conversations, transcripts_of
 
 BRIEF = load_briefs()[0]
 

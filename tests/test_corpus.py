@@ -11,8 +11,8 @@ from h2htalk_datasets import TASKS
 from h2htalk_datasets.authors_release import authors_release
 from h2htalk_datasets.corpus.build import DATA, build
 from h2htalk_datasets.corpus.check import check, check_counts, source_files
-from h2htalk_datasets.corpus.gates import record_gates, reference_gates
-from h2htalk_datasets.corpus.source import SOURCES, load_cast, read_sources
+from h2htalk_datasets.corpus.checks import record_gates, reference_gates
+from h2htalk_datasets.corpus.sources import SOURCES, load_cast, read_sources
 from h2htalk_datasets.errors import H2HTalkError
 
 BRAKEWOMAN = SOURCES / "en" / "01-brakewoman.yaml"

@@ -10,7 +10,7 @@ from h2htalk_datasets.builder import manifest
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.probes import PROBES, load_probe
-from h2htalk_datasets.records import Record
+from h2htalk_datasets.schema import Record
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -2,7 +2,7 @@ import pytest
 from conftest import h2htalk
 
 from h2htalk_datasets import TASKS, load
-from h2htalk_datasets.describe import measure, verb_noun_pairs
+from h2htalk_datasets.corpus.statistics import measure, verb_noun_pairs
 
 
 def test_verbs_find_their_nouns():

@@ -4,7 +4,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from h2htalk_metric.embedding_cache import EmbeddingCache
+from h2htalk_metric.metrics.embedding_cache import EmbeddingCache
 
 
 class Counting:

@@ -18,7 +18,9 @@ import pytest
 from launch import accelerate, alone, arguments, lines_on_disk, started, torchrun
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation import RunFolder, Settings, failure, generate
+from h2htalk_datasets.generation import RunFolder, Settings
+from h2htalk_datasets.generation import run as generate
+from h2htalk_datasets.generation.distributed import watchdog as failure
 
 FAILING = str(Path(__file__).with_name("fail_on_a_rank.py"))
 LAUNCHERS = {"alone": alone, "torchrun": torchrun, "accelerate": accelerate}

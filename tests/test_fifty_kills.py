@@ -7,8 +7,9 @@ import time
 import pytest
 from launch import arguments, asked_ids, free_port, lines_on_disk
 
-from h2htalk_datasets.generation import Settings, generate
-from h2htalk_datasets.generation.generate import chosen_rows
+from h2htalk_datasets.generation import Settings
+from h2htalk_datasets.generation import run as generate
+from h2htalk_datasets.generation.run import chosen_rows
 
 RUNS, SEED = 50, 20250703
 

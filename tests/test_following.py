@@ -7,10 +7,10 @@ from judging import block
 from probing import run_behind
 from servers import scripted
 
-from h2htalk_datasets.generation.generate import chosen_probes
+from h2htalk_datasets.generation.run import chosen_probes
 from h2htalk_datasets.generation.run_folder import RunFolder
+from h2htalk_metric.cli.probe import follow
 from h2htalk_metric.judge.items import probe_items, rubric_of
-from h2htalk_metric.probing_command import follow
 
 
 def asked_of(request):

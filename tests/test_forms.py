@@ -1,6 +1,6 @@
 import pytest
 
-from h2htalk_datasets.forms import FactMemory, TimedLine, parse_day, parse_memories, parse_steps, strip_scaffold
+from h2htalk_datasets.answer_format import FactMemory, TimedLine, parse_day, parse_memories, parse_steps, strip_scaffold
 
 DAY = "07:00 Wake\n09:00 Work\n13:00 Eat\n18:00 Walk\n22:00 Sleep"
 STEPS = "1. 14:00 She sits.\n2. 14:20 She pours.\n3. 15:00 She drinks."

@@ -9,10 +9,12 @@ import torch
 from launch import alone, arguments, lines_on_disk, started, torchrun
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan, models
-from h2htalk_datasets.generation.generate import chosen_rows
-from h2htalk_datasets.generation.models import load_model
-from h2htalk_datasets.generation.transformers_engine import TransformersEngine, _Draw
+from h2htalk_datasets.generation import Prompt, Settings, make_plan
+from h2htalk_datasets.generation import run as generate
+from h2htalk_datasets.generation.engines import models
+from h2htalk_datasets.generation.engines.models import load_model
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine, _Draw
+from h2htalk_datasets.generation.run import chosen_rows
 from h2htalk_datasets.prompts import render
 
 TASKS = "DialogueBase,RecollectionRefinement,ItineraryResponse"  # short answers

@@ -15,22 +15,22 @@ from judging import CRITERIA
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.generate import chosen_rows
+from h2htalk_datasets.generation.run import chosen_rows
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.prompts import SAP
-from h2htalk_metric.composite import COMPONENTS
-from h2htalk_metric.html_report import html
-from h2htalk_metric.html_report.figures import ceiling, radar, spread
-from h2htalk_metric.html_report.items import extremes, packed
+from h2htalk_metric.cli.probe import _keep
 from h2htalk_metric.judge.items import items_of as judged_items
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.marking import item_key
 from h2htalk_metric.judge.run_judgements import Panel, append_judgement
-from h2htalk_metric.probing_command import _keep
+from h2htalk_metric.metrics.composite import COMPONENTS
+from h2htalk_metric.reports.html import html
+from h2htalk_metric.reports.html.figures import ceiling, radar, spread
+from h2htalk_metric.reports.html.items import extremes, packed
 from h2htalk_metric.review import Reviews, human_scores
 from h2htalk_metric.review.drawing import items_of_run
-from h2htalk_metric.run_scores import RunScores
-from h2htalk_metric.statistics import Interval
+from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.stats.bootstrap import Interval
 
 EVIL = '</script><script>document.title = "owned"</script><img src=http://example.com/x onerror="document.title=1">'
 CHROMIUM = shutil.which("chromium")

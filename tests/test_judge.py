@@ -11,9 +11,9 @@ import pytest
 from judging import CRITERIA, answer_first, by_content, verdict
 from servers import completion, nobody, scripted
 
-from h2htalk_datasets.chat_api import as_they_land
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric import sqlite_cache
+from h2htalk_datasets.generation.chat_client import as_they_land
+from h2htalk_metric import cache as sqlite_cache
 from h2htalk_metric.judge.cache import VerdictCache
 from h2htalk_metric.judge.cost import Purse, Spent
 from h2htalk_metric.judge.marking import Item, Judge

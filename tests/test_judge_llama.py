@@ -35,7 +35,7 @@ def test_a_demo_run_is_judged_killed_and_judged_to_its_end(tmp_path):
     with llama() as server, faulty(server.url, rate=0.0) as counting:
         ask = ["judge", run, "--judge", "smollm2", "--base-url", counting.url, "--concurrency", "1"]
         ask += ["--timeout", "400"]
-        command = [sys.executable, "-c", "from h2htalk_metric.cli import main; main()", *map(str, ask)]
+        command = [sys.executable, "-c", "from h2htalk_metric.cli.main import main; main()", *map(str, ask)]
         killed = subprocess.Popen(command, start_new_session=True)
         deadline = time.monotonic() + 1200
         while not lines_of(run):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from judging import CRITERIA, answer_first, block, outside, verdict
 from servers import scripted
 
-from h2htalk_datasets.chat_api import as_they_land
+from h2htalk_datasets.generation.chat_client import as_they_land
 from h2htalk_metric.judge.marking import Item, Judge
 from h2htalk_metric.judge.prompt import both_positions, judging_messages, neutralise, prompt_hash
 from h2htalk_metric.judge.rubric import load_rubric

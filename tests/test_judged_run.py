@@ -26,10 +26,10 @@ from h2htalk_metric.judge.marking import Judge, item_key, server_of
 from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.judge.run_judgements import Panel, append_judgement, judge_run, standing
 from h2htalk_metric.judge.structured import StructuredChat
-from h2htalk_metric.report import markdown
+from h2htalk_metric.reports.run_report import markdown
 from h2htalk_metric.review import Reviews
 from h2htalk_metric.review.drawing import items_of_run
-from h2htalk_metric.run_scores import RunScores, score_run
+from h2htalk_metric.runs.scoring import RunScores, score_run
 
 # A run
 
@@ -174,7 +174,7 @@ def test_kill_nine_and_resume_asks_no_item_twice(tmp_path):
         return by_content(request)
 
     with scripted(slowly) as server:
-        command = [sys.executable, "-c", "from h2htalk_metric.cli import main; main()", "judge", str(run)]
+        command = [sys.executable, "-c", "from h2htalk_metric.cli.main import main; main()", "judge", str(run)]
         command += ["--judge", "m", "--base-url", server.url, "--concurrency", "2"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         deadline = time.monotonic() + 120

@@ -41,10 +41,10 @@ from h2htalk_metric.leaderboard.board import (
 from h2htalk_metric.leaderboard.radar import radar_svg
 from h2htalk_metric.leaderboard.run_page import run_page
 from h2htalk_metric.leaderboard.storage import Storage
-from h2htalk_metric.lexical import lexical
-from h2htalk_metric.probing.ablation import ablation_of
-from h2htalk_metric.run_scores import RunScores
-from h2htalk_metric.statistics import CELLS, compare, resampled
+from h2htalk_metric.metrics.lexical import lexical
+from h2htalk_metric.probes.safety import ablation_of
+from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.stats.bootstrap import CELLS, compare, resampled
 
 EVIL = '<script>alert("x")</script>'
 

@@ -11,13 +11,13 @@ import pytest
 from board_runs import HashedWords, edited, make_run, packed, variant
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.generate import Settings, generate
+from h2htalk_datasets.generation.run import Settings, generate
 from h2htalk_metric.leaderboard import admission
 from h2htalk_metric.leaderboard import submission as form
 from h2htalk_metric.leaderboard.board import best_of_brackets, run_board
 from h2htalk_metric.leaderboard.storage import Storage
-from h2htalk_metric.run_scores import score_run
-from h2htalk_metric.semantic import DEMO_NAME, Embedder
+from h2htalk_metric.metrics.similarity import DEMO_NAME, Embedder
+from h2htalk_metric.runs.scoring import score_run
 
 
 @pytest.fixture(scope="module")

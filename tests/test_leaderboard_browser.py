@@ -31,7 +31,7 @@ SHOTS = os.environ.get("H2HTALK_SCREENSHOTS")  # a folder, to look at the pages
 def served(folder: Path):
     """The board of a folder, served by its command on a free port."""
     port = free_port()
-    call = "from h2htalk_metric.cli import main; main()"
+    call = "from h2htalk_metric.cli.main import main; main()"
     command = [sys.executable, "-c", call, "leaderboard", "--port", port, "--storage", str(folder)]
     with subprocess.Popen([*command, "--allow-partial"], stdout=subprocess.DEVNULL) as process:
         try:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from rouge_score import rouge_scorer, tokenizers
 
-from h2htalk_metric.lexical import bleu, lexical, rouge_1, rouge_l
-from h2htalk_metric.tokenization import bleu_tokens, rouge_tokens
+from h2htalk_metric.metrics.lexical import bleu, lexical, rouge_1, rouge_l
+from h2htalk_metric.metrics.tokenizers import bleu_tokens, rouge_tokens
 
 WORDS = st.lists(st.sampled_from(["tea", "sea", "bee", "see", "the", "a", "of"]), max_size=14)
 WEIGHTS = [(1,), (1 / 2,) * 2, (1 / 3,) * 3, (1 / 4,) * 4]

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from h2htalk_datasets import onednn
+from h2htalk_datasets.generation.engines import onednn
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
 

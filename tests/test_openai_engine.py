@@ -9,9 +9,10 @@ import pytest
 from servers import FAULTS, completion, faulty, llama, scripted
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation import Settings, generate
-from h2htalk_datasets.generation.generate import chosen_rows
-from h2htalk_datasets.generation.progress import Progress
+from h2htalk_datasets.generation import Settings
+from h2htalk_datasets.generation import run as generate
+from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_datasets.progress import Progress
 
 CHOSEN = {"tasks": "DialogueBase,ItineraryResponse,RecollectionSynthesis", "limit": 20}
 

@@ -8,8 +8,14 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, LlamaConfig
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.models import Loaded, _placement, _refuse_offloaded, load_model, replica_devices
-from h2htalk_datasets.generation.transformers_engine import TransformersEngine, _power_of_two
+from h2htalk_datasets.generation.engines.models import (
+    Loaded,
+    _placement,
+    _refuse_offloaded,
+    load_model,
+    replica_devices,
+)
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine, _power_of_two
 
 
 def test_replicas_share_a_node_without_overlap():

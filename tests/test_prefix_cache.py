@@ -25,11 +25,12 @@ from transformers import (
 )
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation import Prompt, prefix_attention, prefix_cache
-from h2htalk_datasets.generation.models import Loaded, _adapter_revision, load_model
-from h2htalk_datasets.generation.prefix_attention import attend_to_prefix_once
-from h2htalk_datasets.generation.prefix_cache import PrefixCache, can_share, common_prefix
-from h2htalk_datasets.generation.transformers_engine import TransformersEngine, _say_that_nothing_is_shared
+from h2htalk_datasets.generation import Prompt
+from h2htalk_datasets.generation.engines import prefix_attention, prefix_cache
+from h2htalk_datasets.generation.engines.models import Loaded, _adapter_revision, load_model
+from h2htalk_datasets.generation.engines.prefix_attention import attend_to_prefix_once
+from h2htalk_datasets.generation.engines.prefix_cache import PrefixCache, can_share, common_prefix
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine, _say_that_nothing_is_shared
 
 SIZES = {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4}
 GQA = {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "initializer_range": 0.3}

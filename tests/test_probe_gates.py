@@ -7,9 +7,9 @@ from h2htalk_datasets import load
 from h2htalk_datasets.builder import manifest
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.probes import PROBES, load_probe
-from h2htalk_datasets.probes.check import check_probes, probe_gates
-from h2htalk_datasets.probes.sets import probe_rows, read_probes
-from h2htalk_datasets.records import Turn
+from h2htalk_datasets.probes.checks import check_probes, probe_gates
+from h2htalk_datasets.probes.schema import probe_rows, read_probes
+from h2htalk_datasets.schema import Turn
 
 
 @pytest.fixture(scope="module")

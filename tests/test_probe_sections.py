@@ -9,14 +9,14 @@ from servers import scripted
 from test_following import marks
 from test_html_report import EVIL, run_of
 
-from h2htalk_datasets.generation.generate import chosen_rows
-from h2htalk_metric.html_report import html
+from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_metric.cli.probe import converse, follow
 from h2htalk_metric.judge.marking import Judge
 from h2htalk_metric.judge.run_judgements import Panel, judge_run
 from h2htalk_metric.judge.structured import StructuredChat
-from h2htalk_metric.probing.ablation import ablation_of
-from h2htalk_metric.probing.tables import ablation_markdown
-from h2htalk_metric.probing_command import converse, follow
+from h2htalk_metric.probes.safety import ablation_of
+from h2htalk_metric.probes.tables import ablation_markdown
+from h2htalk_metric.reports.html import html
 
 
 @pytest.fixture

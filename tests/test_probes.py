@@ -7,11 +7,11 @@ import pytest
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.builder import manifest
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.generate import chosen_rows
+from h2htalk_datasets.generation.run import chosen_rows
 from h2htalk_datasets.probes import PROBES, load_probe
-from h2htalk_datasets.probes.sets import KINDS, Scenario
+from h2htalk_datasets.probes.schema import KINDS, Scenario
 from h2htalk_datasets.tasks import select_tasks
-from h2htalk_metric import aggregate
+from h2htalk_metric.stats import aggregate
 
 
 @pytest.fixture(scope="module")

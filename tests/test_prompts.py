@@ -2,7 +2,7 @@ import pytest
 
 from h2htalk_datasets import SAP, TASKS, render
 from h2htalk_datasets.corpus.check import source_files
-from h2htalk_datasets.corpus.source import load_relationship
+from h2htalk_datasets.corpus.sources import load_relationship
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.prompts import chat_text, fold_system, for_template, principles, prompt_date
 

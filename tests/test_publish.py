@@ -23,9 +23,9 @@ from launch import free_port
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.probes import PROBES, load_probe
+from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 from h2htalk_metric.publish import prepare_folder, prepare_results
 from h2htalk_metric.publish.repositories import _check_card
-from h2htalk_metric.semantic import DEFAULT_EMBEDDER
 
 FIGURES = {"counts.png", "labels.png", "lengths.png", "statistics.md", "verbs.png", "words.png"}
 DATASET = {"README.md", "LICENSE", "eval.yaml", "data/en/manifest.json"}

@@ -6,9 +6,9 @@ import pytest
 from transformers import AddedToken, AutoModelForCausalLM, LlamaConfig
 
 from h2htalk_datasets.generation import Prompt
-from h2htalk_datasets.generation.models import Loaded
-from h2htalk_datasets.generation.reasoning import cut_reasoning, opened_by
-from h2htalk_datasets.generation.transformers_engine import TransformersEngine
+from h2htalk_datasets.generation.engines.models import Loaded
+from h2htalk_datasets.generation.engines.reasoning import cut_reasoning, opened_by
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 
 ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"
 

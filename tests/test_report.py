@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from board_runs import make_run
 
-from h2htalk_metric.compare import comparison_table
-from h2htalk_metric.report import markdown, scores_table
-from h2htalk_metric.run_scores import RunScores
-from h2htalk_metric.statistics import PairedTest
+from h2htalk_metric.reports.run_report import markdown, scores_table
+from h2htalk_metric.runs.compare import comparison_table
+from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.stats.bootstrap import PairedTest
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ def serve(run):
     started = []
 
     def start():
-        command = "from h2htalk_metric.cli import main; main()"
+        command = "from h2htalk_metric.cli.main import main; main()"
         arguments = ["review", run, "--sample", "4", "--seed", "1", "--port", port]
         started.append(subprocess.Popen([sys.executable, "-c", command, *map(str, arguments)], stdout=subprocess.PIPE))
         for _ in range(240):

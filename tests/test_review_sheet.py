@@ -131,7 +131,7 @@ def test_a_rater_marks_an_item_once_in_a_sheet(reviews, tmp_path):
 
 
 def test_options_of_a_draw_are_refused_where_items_were_not_drawn_from_a_run(reviews):
-    from h2htalk_metric.review_command import _reviews
+    from h2htalk_metric.cli.review import _reviews
 
     with pytest.raises(H2HTalkError, match="drawn already .--controls None -> 5"):
         _reviews(reviews.file.parent, {"controls": 5, "sample": None, "seed": None})
@@ -196,7 +196,7 @@ def test_each_fault_of_a_file_is_named_by_its_row_and_nothing_is_taken(reviews, 
 
 
 def test_export_and_import_on_the_command_line(judged):
-    from h2htalk_metric.review_command import _reviews
+    from h2htalk_metric.cli.review import _reviews
 
     blank = h2htalk("review", "export", judged, "--blank")  # draws the items, for no page was opened before
     assert blank.returncode == 0, blank.stderr

@@ -6,7 +6,8 @@ import os
 import pytest
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation import RunFolder, Settings, generate
+from h2htalk_datasets.generation import RunFolder, Settings
+from h2htalk_datasets.generation import run as generate
 
 MANIFEST = {"model": {"name": "demo", "revision": "1"}, "generation": {"seed": 0}}
 

@@ -6,9 +6,9 @@ import pytest
 from board_runs import HashedWords, make_run
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric import run_scores
-from h2htalk_metric.run_scores import RunScores, score_run
-from h2htalk_metric.semantic import Embedder
+from h2htalk_metric.metrics.similarity import Embedder
+from h2htalk_metric.runs import scoring as run_scores
+from h2htalk_metric.runs.scoring import RunScores, score_run
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def run(tmp_path, monkeypatch):
     """Three records of RecollectionSynthesis, scored."""
     folder = make_run(tmp_path / "run", "org/Model", tasks="RecollectionSynthesis", limit=3)
     embedder = Embedder("hashed-words", HashedWords(), flag=False)
-    monkeypatch.setattr("h2htalk_metric.composite.load_embedder", lambda _: embedder)
+    monkeypatch.setattr("h2htalk_metric.metrics.composite.load_embedder", lambda _: embedder)
     return folder
 
 

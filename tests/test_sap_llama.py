@@ -8,7 +8,7 @@ import sys
 import pytest
 from servers import llama
 
-from h2htalk_metric.probing.ablation import MEASURES
+from h2htalk_metric.probes.safety import MEASURES
 
 pytestmark = [
     pytest.mark.slow,
@@ -19,7 +19,7 @@ pytestmark = [
 
 def h2htalk(*arguments):
     """Run ``h2htalk ...`` in a process of its own, for as long as it takes."""
-    command = [sys.executable, "-c", "from h2htalk_metric.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from h2htalk_metric.cli.main import main; main()", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

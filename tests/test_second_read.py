@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from h2htalk_datasets import TASKS, load
-from h2htalk_datasets.corpus.review import drawn, read_reviews
+from h2htalk_datasets.corpus.second_read import drawn, read_reviews
 
 
 def test_every_relationship_was_read_again_and_stands_at_four_or_more():

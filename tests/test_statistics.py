@@ -6,8 +6,8 @@ from scipy import stats
 
 from h2htalk_datasets import TASKS
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.aggregate import aggregate
-from h2htalk_metric.statistics import CELLS, bootstrap, compare, holm, krippendorff_alpha
+from h2htalk_metric.stats.aggregate import aggregate
+from h2htalk_metric.stats.bootstrap import CELLS, bootstrap, compare, holm, krippendorff_alpha
 
 RANDOM = np.random.default_rng(3)
 

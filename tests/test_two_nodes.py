@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from launch import MODULE, Job, accelerate, arguments, asked_ids, free_port, lines_on_disk, started
 
-from h2htalk_datasets.generation import Settings, generate
+from h2htalk_datasets.generation import Settings
+from h2htalk_datasets.generation import run as generate
 
 pytestmark = pytest.mark.slow
 PLUG = "h2h0"  # the cable's end, by the same name in each namespace

@@ -10,9 +10,9 @@ import pytest
 from board_runs import HashedWords, make_run
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.run_scores import score_run
-from h2htalk_metric.semantic import Embedder
-from h2htalk_metric.verify import verify_run
+from h2htalk_metric.metrics.similarity import Embedder
+from h2htalk_metric.runs.scoring import score_run
+from h2htalk_metric.runs.verify import verify_run
 
 
 class Rounding(HashedWords):
@@ -25,7 +25,7 @@ class Rounding(HashedWords):
 
 def use(monkeypatch, model, precision):
     embedder = Embedder("hashed-words", model, flag=False, precision=precision)
-    monkeypatch.setattr("h2htalk_metric.composite.load_embedder", lambda _: embedder)
+    monkeypatch.setattr("h2htalk_metric.metrics.composite.load_embedder", lambda _: embedder)
 
 
 @pytest.fixture(scope="module")

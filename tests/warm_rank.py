@@ -9,7 +9,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from h2htalk_datasets.generation.__main__ import app
-from h2htalk_datasets.generation.command import run_app
+from h2htalk_datasets.generation.cli import run_app
 
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
@@ -19,9 +19,9 @@ _SERVER.set_forkserver_preload(
         "transformers.models.llama.modeling_llama",
         "transformers.tokenization_utils_tokenizers",
         "h2htalk_datasets.generation.__main__",
-        "h2htalk_datasets.generation.generate",
-        "h2htalk_datasets.generation.models",
-        "h2htalk_datasets.generation.transformers_engine",
+        "h2htalk_datasets.generation.run",
+        "h2htalk_datasets.generation.engines.models",
+        "h2htalk_datasets.generation.engines.transformers",
     ]
 )
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from h2htalk_datasets.corpus.check import check, source_files
-from h2htalk_datasets.corpus.gates import Gate
-from h2htalk_datasets.corpus.source import SOURCES
+from h2htalk_datasets.corpus.checks import Gate
+from h2htalk_datasets.corpus.sources import SOURCES
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.probes.check import check_probes
-from h2htalk_datasets.probes.sets import PROBES, probe_features, probe_rows, read_probes
+from h2htalk_datasets.probes.checks import check_probes
+from h2htalk_datasets.probes.schema import PROBES, probe_features, probe_rows, read_probes
 from h2htalk_datasets.prompts import render
-from h2htalk_datasets.records import Record, features
+from h2htalk_datasets.schema import Record, features
 from h2htalk_datasets.tasks import TASKS
 
 if TYPE_CHECKING:

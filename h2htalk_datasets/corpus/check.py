@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from h2htalk_datasets.corpus.gates import Gate, record_gates, reference_gates
-from h2htalk_datasets.corpus.source import SOURCES, load_cast, read_sources
+from h2htalk_datasets.corpus.checks import Gate, record_gates, reference_gates
+from h2htalk_datasets.corpus.sources import SOURCES, load_cast, read_sources
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.records import Record
+from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
 
 

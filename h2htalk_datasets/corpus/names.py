@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from h2htalk_datasets.forms import strip_scaffold
-from h2htalk_datasets.records import Record
+from h2htalk_datasets.answer_format import strip_scaffold
+from h2htalk_datasets.schema import Record
 
 _ALLOWED_FILE = Path(__file__).with_name("allowed_names.yaml")
 _CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ][\w’'-]*", re.UNICODE)

@@ -2,7 +2,7 @@
 
 import typer
 
-from h2htalk_datasets.generation.command import generate_command, run_app
+from h2htalk_datasets.generation.cli import generate_command, run_app
 
 app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
 app.command()(generate_command)

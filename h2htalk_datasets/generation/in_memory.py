@@ -5,9 +5,9 @@ __all__ = ["answer_all"]
 from collections.abc import Sequence
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.engine import Answer, Engine, Failure, Prompt
-from h2htalk_datasets.generation.plan import make_plan
-from h2htalk_datasets.generation.work_queue import Group, take
+from h2htalk_datasets.generation.distributed.queue import Group, take
+from h2htalk_datasets.generation.engines.base import Answer, Engine, Failure, Prompt
+from h2htalk_datasets.generation.engines.plan import make_plan
 
 
 def answer_all(

@@ -7,5 +7,5 @@ Briefs for a second model that plays the user stand beside them.
 
 __all__ = ["PROBES", "load_briefs", "load_probe"]
 
-from h2htalk_datasets.probes.briefs import load_briefs
-from h2htalk_datasets.probes.sets import PROBES, load_probe
+from h2htalk_datasets.probes.schema import PROBES, load_probe
+from h2htalk_datasets.probes.user_briefs import load_briefs

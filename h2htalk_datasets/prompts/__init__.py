@@ -19,6 +19,6 @@ __all__ = [
     "render_user",
 ]
 
+from h2htalk_datasets.prompts.chat_template import fold_system, for_template
 from h2htalk_datasets.prompts.prompt_date import PROMPT_DATE, chat_text, prompt_date
-from h2htalk_datasets.prompts.renderer import SAP, Principle, principles, render, render_probe, render_user
-from h2htalk_datasets.prompts.system_role import fold_system, for_template
+from h2htalk_datasets.prompts.rendering import SAP, Principle, principles, render, render_probe, render_user

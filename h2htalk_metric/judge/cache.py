@@ -11,7 +11,7 @@ from typing import Any
 
 from huggingface_hub.constants import HF_HOME
 
-from h2htalk_metric.sqlite_cache import SQLiteCache
+from h2htalk_metric.cache import SQLiteCache
 
 _LOG = logging.getLogger(__name__)
 

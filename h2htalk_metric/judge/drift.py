@@ -14,14 +14,14 @@ import numpy as np
 import yaml
 from huggingface_hub.constants import HF_HOME
 
-from h2htalk_datasets.chat_api import as_they_land
-from h2htalk_datasets.dataset import load
-from h2htalk_datasets.generation.progress import Progress
+from h2htalk_datasets.generation.chat_client import as_they_land
 from h2htalk_datasets.generation.run_folder import write_atomically
+from h2htalk_datasets.loading import load
+from h2htalk_datasets.progress import Progress
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.items import judged_item
 from h2htalk_metric.judge.marking import Item, Judge
-from h2htalk_metric.statistics import Interval, clustered_interval, krippendorff_alpha
+from h2htalk_metric.stats.bootstrap import Interval, clustered_interval, krippendorff_alpha
 
 GRADES = ("good", "middling", "bad")
 

@@ -12,8 +12,8 @@ from h2htalk_datasets.prompts import render, render_probe
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.marking import Item
 from h2htalk_metric.judge.rubric import Criterion, Rubric, load_rubric
-from h2htalk_metric.probe_run import Row, answered, is_probe_run
-from h2htalk_metric.run_scores import predictions_of, records_of
+from h2htalk_metric.probes.answers import Row, answered, is_probe_run
+from h2htalk_metric.runs.scoring import predictions_of, records_of
 
 
 def items_of(folder: str | Path) -> list[Item]:

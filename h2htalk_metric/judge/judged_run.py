@@ -17,8 +17,8 @@ from h2htalk_metric.judge.items import items_of
 from h2htalk_metric.judge.marking import Item
 from h2htalk_metric.judge.prompt import prompt_hash
 from h2htalk_metric.judge.run_judgements import Panel, standing, verdicts_of
-from h2htalk_metric.run_scores import RunScores
-from h2htalk_metric.statistics import krippendorff_alpha
+from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.stats.bootstrap import krippendorff_alpha
 
 
 @dataclass(frozen=True)

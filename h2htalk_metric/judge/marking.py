@@ -8,7 +8,7 @@ from hashlib import sha256
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from h2htalk_datasets.chat_api import NoReply, public_url
+from h2htalk_datasets.generation.chat_client import NoReply, public_url
 from h2htalk_metric.judge.cache import VerdictCache
 from h2htalk_metric.judge.cost import Purse, Spent, estimated_tokens
 from h2htalk_metric.judge.prompt import both_positions, judging_messages, prompt_hash

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
-from h2htalk_datasets.records import problems_of
+from h2htalk_datasets.schema import problems_of
 
 _FOLDER = Path(__file__).parent / "rubrics"
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]

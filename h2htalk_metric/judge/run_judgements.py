@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from h2htalk_datasets.chat_api import as_they_land
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.progress import Progress
+from h2htalk_datasets.generation.chat_client import as_they_land
 from h2htalk_datasets.generation.run_folder import RunFolder, write_atomically
+from h2htalk_datasets.progress import Progress
 from h2htalk_metric.judge.blend import ALPHA, TAU
 from h2htalk_metric.judge.items import items_of
 from h2htalk_metric.judge.marking import Item, Judge, item_key

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from h2htalk_datasets.chat_api import ChatAPI, NoReply, Reply
+from h2htalk_datasets.generation.chat_client import ChatAPI, NoReply, Reply
 
 Schema = dict[str, Any]
 

@@ -25,23 +25,23 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from h2htalk_datasets.contracts import contract_fault
+from h2htalk_datasets.answer_format import contract_fault
 from h2htalk_datasets.errors import H2HTalkError, one_line
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.generate import chosen_rows, prompt_of
+from h2htalk_datasets.generation.run import chosen_rows, prompt_of
 from h2htalk_datasets.prompts import SAP
-from h2htalk_datasets.records import Record
+from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.aggregate import OVERALL
-from h2htalk_metric.composite import COMPONENTS
 from h2htalk_metric.leaderboard.submission import Answer, Submission
-from h2htalk_metric.lexical import LEXICAL, lexical
-from h2htalk_metric.run_scores import RunScores
-from h2htalk_metric.semantic import DEFAULT_EMBEDDER, DEMO_NAME, load_embedder, semantic_similarity
-from h2htalk_metric.signature import make_signature
-from h2htalk_metric.statistics import intervals, resampled
-from h2htalk_metric.synthesis import label_agreement
-from h2htalk_metric.tokenization import clean
+from h2htalk_metric.metrics.composite import COMPONENTS
+from h2htalk_metric.metrics.lexical import LEXICAL, lexical
+from h2htalk_metric.metrics.memory_labels import label_agreement
+from h2htalk_metric.metrics.signature import make_signature
+from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER, DEMO_NAME, load_embedder, semantic_similarity
+from h2htalk_metric.metrics.tokenizers import clean
+from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.stats.aggregate import OVERALL
+from h2htalk_metric.stats.bootstrap import intervals, resampled
 
 ROW_FORMAT = 5
 """Raised when rows are computed in another way, so that stored ones are made anew."""
@@ -320,7 +320,7 @@ def _lexical(text: str, reference: str, language: str) -> tuple[float, ...]:
 def _items(
     records: Sequence[dict[str, Any]], answers: Sequence[Answer], texts: Sequence[str], embedder: str | None
 ) -> pd.DataFrame:
-    """The frame of :class:`h2htalk_metric.run_scores.RunScores`, its lexical components and contracts recomputed."""
+    """The frame of :class:`h2htalk_metric.runs.scoring.RunScores`, its lexical components and contracts recomputed."""
     references = [clean(record["reference"]).strip() for record in records]
     pairs = zip(texts, references, records, strict=True)
     items = pd.DataFrame([_lexical(text, ref, record["language"]) for text, ref, record in pairs], columns=LEXICAL)

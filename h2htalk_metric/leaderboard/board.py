@@ -26,12 +26,12 @@ import numpy as np
 
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
-from h2htalk_metric.aggregate import OVERALL
 from h2htalk_metric.leaderboard.admission import COMPLETE, Row
 from h2htalk_metric.leaderboard.paper import BRACKETS, published_rows
 from h2htalk_metric.leaderboard.storage import Storage
+from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 from h2htalk_metric.review.sheet import safe
-from h2htalk_metric.semantic import DEFAULT_EMBEDDER
+from h2htalk_metric.stats.aggregate import OVERALL
 
 LAYOUT: dict[str, str] = {
     cell: dimension

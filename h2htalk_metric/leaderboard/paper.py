@@ -6,7 +6,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from h2htalk_metric.statistics import CELLS
+from h2htalk_metric.stats.bootstrap import CELLS
 
 _FOLDER = Path(__file__).parent / "paper"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, Template
 
-from h2htalk_metric.composite import COMPONENTS
 from h2htalk_metric.leaderboard.admission import COMPLETE
 from h2htalk_metric.leaderboard.storage import Storage
-from h2htalk_metric.signature import signature_line
+from h2htalk_metric.metrics.composite import COMPONENTS
+from h2htalk_metric.metrics.signature import signature_line
 
 
 def run_page(storage: Storage, digest: str) -> str:

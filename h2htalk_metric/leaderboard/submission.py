@@ -16,15 +16,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import RunFolder
-from h2htalk_datasets.records import problems_of
+from h2htalk_datasets.schema import problems_of
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.marks import JUDGE, PEOPLE
 from h2htalk_metric.leaderboard.paper import BRACKETS
-from h2htalk_metric.probing.ablation import MEASURES
+from h2htalk_metric.metrics.tokenizers import clean
+from h2htalk_metric.probes.safety import MEASURES
 from h2htalk_metric.review import human_scores
-from h2htalk_metric.run_scores import RunScores, predictions_of
-from h2htalk_metric.tokenization import clean
+from h2htalk_metric.runs.scoring import RunScores, predictions_of
 
 MAX_PACKED = 20_000_000
 """Bytes that the file may have."""

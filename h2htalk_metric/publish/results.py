@@ -9,12 +9,12 @@ import yaml
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.generate import chosen_rows
+from h2htalk_datasets.generation.run import chosen_rows
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 from h2htalk_metric.publish.repositories import empty_folder, repo_name
-from h2htalk_metric.run_scores import RunScores
-from h2htalk_metric.semantic import DEFAULT_EMBEDDER
+from h2htalk_metric.runs.scoring import RunScores
 
 
 def prepare_results(run: Path, benchmark: str, repo: str, parent: Path) -> Path:

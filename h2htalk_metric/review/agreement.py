@@ -22,14 +22,14 @@ from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_metric.judge.items import probe_items
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.marks import judge_marks
-from h2htalk_metric.markdown import markdown_table
-from h2htalk_metric.probe_run import answered, is_probe_run
+from h2htalk_metric.probes.answers import answered, is_probe_run
+from h2htalk_metric.reports.markdown import markdown_table
 from h2htalk_metric.review.database import Marking, Reviews
 from h2htalk_metric.review.items import GROUPS, ReviewItem
 from h2htalk_metric.review.protocol import mean_mark, on_scale
 from h2htalk_metric.review.scores import human_scores
-from h2htalk_metric.run_scores import RunScores
-from h2htalk_metric.statistics import Interval, clustered_interval, krippendorff_alpha
+from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.stats.bootstrap import Interval, clustered_interval, krippendorff_alpha
 
 _HEADS = ["items", "drawn", "settled", "two raters", "alpha", "with judge", "alpha", "Spearman", "judge - people"]
 

@@ -15,9 +15,9 @@ from h2htalk_metric.judge.blend import TAU, flagged
 from h2htalk_metric.judge.items import particulars_of, rubric_of
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.rubric import load_rubric
-from h2htalk_metric.probe_run import answered, is_probe_run
+from h2htalk_metric.probes.answers import answered, is_probe_run
 from h2htalk_metric.review.items import Group, Part, ReviewItem, parts_of
-from h2htalk_metric.run_scores import RunScores, predictions_of, records_of
+from h2htalk_metric.runs.scoring import RunScores, predictions_of, records_of
 
 _CONTROLS = 20  # as many controls as flagged answers, up to this
 

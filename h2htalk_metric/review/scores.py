@@ -16,7 +16,7 @@ from h2htalk_metric.judge.marks import PEOPLE, Marks, Verdict
 from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.review.database import Reviews
 from h2htalk_metric.review.protocol import item_score, settled
-from h2htalk_metric.run_scores import predictions_of
+from h2htalk_metric.runs.scoring import predictions_of
 
 _WITH_RUBRIC = {name for name, task in TASKS.items() if task.judged} | {"SafetyHighRisk"}
 

@@ -10,7 +10,7 @@ from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig
 from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from h2htalk_datasets.generation.reasoning import cut_reasoning
+from h2htalk_datasets.generation.engines.reasoning import cut_reasoning
 from h2htalk_metric import score
 
 _HERE = Path(__file__).parent

@@ -17,9 +17,9 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.prompt_manager import PromptManager
 from lighteval.tasks.requests import Doc, SamplingMethod
 
-from h2htalk_datasets.generation.reasoning import cut_reasoning
+from h2htalk_datasets.generation.engines.reasoning import cut_reasoning
 from h2htalk_metric import score
-from h2htalk_metric.composite import COMPONENTS
+from h2htalk_metric.metrics.composite import COMPONENTS
 
 _HERE = Path(__file__).parent
 _EXPORT = json.loads((_HERE / "h2htalk_export.json").read_text("utf-8"))

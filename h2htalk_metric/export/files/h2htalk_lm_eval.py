@@ -6,7 +6,7 @@ from typing import Any
 
 from datasets import DatasetDict, load_dataset
 
-from h2htalk_datasets.generation.reasoning import cut_reasoning
+from h2htalk_datasets.generation.engines.reasoning import cut_reasoning
 from h2htalk_metric import score
 
 _HERE = Path(__file__).parent

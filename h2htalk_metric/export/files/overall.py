@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from h2htalk_metric.aggregate import aggregate
+from h2htalk_metric.stats.aggregate import aggregate
 
 if not sys.argv[1:]:
     sys.exit("name lighteval's results: python overall.py results_*.json")

@@ -3,7 +3,7 @@
 import gradio as gr
 
 from h2htalk_metric import score
-from h2htalk_metric.signature import signature_line
+from h2htalk_metric.metrics.signature import signature_line
 
 
 def rate(prediction: str, reference: str, language: str) -> tuple[dict[str, float], str]:

@@ -1,0 +1,1 @@
+"""Engines: what answers a prompt, in this process or behind a server."""

@@ -1,0 +1,1 @@
+"""The composite S and its seven components."""

@@ -1,0 +1,1 @@
+"""Results as tables, Markdown, HTML and SVG."""

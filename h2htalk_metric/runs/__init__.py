@@ -1,0 +1,1 @@
+"""A run folder: scored, compared, verified."""

@@ -1,0 +1,1 @@
+"""Aggregation, intervals, tests and agreement."""
