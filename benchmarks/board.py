@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, sync_playwright
 from results import write
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from board_runs import make_run, variant
+from helpers.board_runs import make_run, variant
 from test_leaderboard_browser import served
 
 from h2htalk_metric.leaderboard.paper import BRACKETS

@@ -1,8 +1,6 @@
 """Shared parts: a cache of its own without the Hub, the shipped records, and small real models."""
 
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,6 +12,7 @@ for _name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_DATASETS_CACHE", "HF_
     os.environ.pop(_name, None)
 
 import pytest
+from helpers.paths import SHARED
 from hypothesis import settings as examples
 
 from h2htalk_datasets.corpus.check import source_files
@@ -23,8 +22,6 @@ from h2htalk_datasets.schema import Record
 # A stall of the machine is no fault, and a text that nobody has tried before must not refuse an unrelated change.
 examples.register_profile("reproducible", deadline=None, derandomize=True)
 examples.load_profile("reproducible")
-
-SHARED = Path(__file__).parents[2] / "shared"
 
 
 @pytest.fixture(scope="session")
@@ -66,15 +63,3 @@ def tiny_model(demo, tmp_path_factory) -> Path:
     model.save_pretrained(folder)
     demo.tokenizer.save_pretrained(folder)
     return folder
-
-
-def run(*command: str, **options) -> subprocess.CompletedProcess:
-    """Run a command of the installed package to its end, with its output; the test's own limit is its limit."""
-    return subprocess.run([*command], capture_output=True, text=True, check=False, **options)
-
-
-def h2htalk(*arguments: object, **options) -> subprocess.CompletedProcess:
-    """Run ``h2htalk ...`` in a process of its own."""
-    return run(
-        sys.executable, "-c", "from h2htalk_metric.cli.main import main; main()", *map(str, arguments), **options
-    )

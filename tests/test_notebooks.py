@@ -4,13 +4,14 @@ import importlib.util
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
-sys.path.insert(0, str(Path(__file__).parents[1] / "notebooks"))
+from helpers.paths import ROOT
+
+sys.path.insert(0, str(ROOT / "notebooks"))
 
 from run import NOTEBOOKS, executed  # noqa: E402
 

@@ -3,15 +3,15 @@
 import os
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
-from conftest import run
+from helpers.commands import run
+from helpers.paths import ROOT
 
 
 @pytest.mark.slow
 def test_the_wheel_is_small_and_works_from_an_empty_place(tmp_path):
-    root = str(Path(__file__).parents[1])
+    root = str(ROOT)
     built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), root)
     assert built.returncode == 0, built.stderr
     wheel = next(tmp_path.glob("h2htalk-*.whl"))

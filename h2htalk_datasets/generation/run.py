@@ -93,8 +93,8 @@ def generate(
 ) -> Path:
     """Generate all answers of a run, going on where an earlier attempt stopped.
 
-    In a job of several ranks call it within
-    :class:`h2htalk_datasets.generation.distributed.watchdog.Watch`, as the command does: then a rank that fails ends all.
+    In a job of several ranks, call it within a
+    :class:`~h2htalk_datasets.generation.distributed.watchdog.Watch`: then a rank that fails ends all.
 
     Args:
         settings: what to ask which model.

@@ -251,7 +251,7 @@ def _keep(run_folder: Path, name: str, result: "Mapping[str, Any]", markdown: st
     """Write NAME.json and NAME.md into the run folder, show the latter, and put the section into report.html."""
     import json
 
-    from h2htalk_datasets.generation.run_folder import write_atomically
+    from h2htalk_datasets.files import write_atomically
     from h2htalk_metric.judge.judged_run import JudgedRun
     from h2htalk_metric.reports.write import write_page
     from h2htalk_metric.review import human_scores

@@ -14,8 +14,8 @@ import numpy as np
 import yaml
 from huggingface_hub.constants import HF_HOME
 
+from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.generation.chat_client import as_they_land
-from h2htalk_datasets.generation.run_folder import write_atomically
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.progress import Progress
 from h2htalk_datasets.tasks import TASKS

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.generation.chat_client import as_they_land
-from h2htalk_datasets.generation.run_folder import RunFolder, write_atomically
+from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.progress import Progress
 from h2htalk_metric.judge.blend import ALPHA, TAU
 from h2htalk_metric.judge.items import items_of

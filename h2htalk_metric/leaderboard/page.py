@@ -16,7 +16,7 @@ from typing import Any
 import gradio as gr
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.run_folder import write_atomically
+from h2htalk_datasets.files import write_atomically
 from h2htalk_metric.leaderboard import paper
 from h2htalk_metric.leaderboard.admission import Row
 from h2htalk_metric.leaderboard.board import (

@@ -22,7 +22,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from h2htalk_datasets.errors import H2HTalkError, one_line
-from h2htalk_datasets.generation.run_folder import write_atomically
+from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.progress import Progress
 from h2htalk_metric.leaderboard.admission import (
     ROW_FORMAT,

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Asked, Engine, Failure, Prompt
 from h2htalk_datasets.generation.run import Settings, principles_of, prompt_of
-from h2htalk_datasets.generation.run_folder import RunFolder, write_atomically
+from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.probes import load_briefs
 from h2htalk_datasets.probes.user_briefs import Brief
 from h2htalk_datasets.progress import Progress

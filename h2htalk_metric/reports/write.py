@@ -4,7 +4,7 @@ __all__ = ["show", "write_page"]
 
 from pathlib import Path
 
-from h2htalk_datasets.generation.run_folder import write_atomically
+from h2htalk_datasets.files import write_atomically
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.reports import run_report as report
 from h2htalk_metric.reports.html import html

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.run_folder import write_atomically
+from h2htalk_datasets.files import write_atomically
 from h2htalk_metric.judge.rubric import Rubric
 from h2htalk_metric.review.database import Reviews, check_marks, check_name, check_note
 from h2htalk_metric.review.items import Part, ReviewItem

@@ -14,8 +14,9 @@ import pandas as pd
 
 from h2htalk_datasets.answer_format import contract_fault
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.run_folder import RunFolder, write_atomically
+from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.probes import PROBES
 from h2htalk_datasets.schema import Record

@@ -8,15 +8,14 @@ failures.jsonl      prompts that got no answer in the last attempt, with the rea
 predictions.jsonl   all answers in the records' order, written atomically when complete
 """
 
-__all__ = ["RunFolder", "Shard", "flat", "write_atomically"]
+__all__ = ["RunFolder", "Shard", "flat"]
 
 import json
 import os
 import re
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from uuid import uuid4
 from filelock import FileLock, SoftFileLock, Timeout
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.files import describe_write_errors, write_all, write_atomically
 
 _MISSING = "(nothing)"
 _OWN_BEGINNING = re.compile(r"\.lock|\.run\.json\..*\.part")  # what a job leaves that ended before it wrote run.json
@@ -64,7 +64,7 @@ class RunFolder:
         try:
             if self.begun:
                 self.refuse_changes(manifest)
-            with _writing(f"the run folder {self.path}"):
+            with describe_write_errors(f"the run folder {self.path}"):
                 if not self.begun:
                     write_atomically(self.path / "run.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
                 (self.path / "shards").mkdir(exist_ok=True)
@@ -155,7 +155,7 @@ class RunFolder:
 
         """
         self._lock = FileLock(self.path / ".lock")
-        with _writing(f"the run folder {self.path}"):
+        with describe_write_errors(f"the run folder {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             try:
                 self._lock.acquire(timeout=0)
@@ -174,7 +174,7 @@ class RunFolder:
     def mark(self) -> str:
         """Leave a mark of a new name, by which another node sees whether it has this folder or one of its own."""
         name = f".{uuid4().hex}.mark"
-        with _writing(f"the run folder {self.path}"):
+        with describe_write_errors(f"the run folder {self.path}"):
             (self.path / name).touch()
         return name
 
@@ -195,7 +195,7 @@ class RunFolder:
             bad = [line for line in lines if _read_line(line, ids) is None]
             if bad:
                 good = [line + b"\n" for line in lines if line not in bad]
-                with _writing(f"the run folder {self.path}"):
+                with describe_write_errors(f"the run folder {self.path}"):
                     with (self.path / "set_aside.jsonl").open("ab") as aside:
                         aside.writelines(line + b"\n" for line in bad)
                     write_atomically(shard, b"".join(good))
@@ -208,7 +208,7 @@ class RunFolder:
     def note_failures(self, failures: Sequence[Mapping[str, Any]]) -> None:
         """Write ``failures.jsonl``, a line per prompt that got no answer in the last attempt; none, no file."""
         file = self.path / "failures.jsonl"
-        with _writing(f"the run folder {self.path}"):
+        with describe_write_errors(f"the run folder {self.path}"):
             if failures:
                 write_atomically(file, "".join(map(_line, failures)))
             else:
@@ -233,7 +233,7 @@ class RunFolder:
             own = self.path / "shards" / shard.name
             # Shards only grow, so of two with one name the longer has all.
             if not own.exists() or own.stat().st_size < shard.stat().st_size:
-                with _writing(own):
+                with describe_write_errors(own):
                     write_atomically(own, shard.read_bytes())
                 copied += 1
         return copied
@@ -243,7 +243,7 @@ class RunFolder:
         found, _ = self.answers(order)
         missing = [identity for identity in order if identity not in found]
         if not missing:
-            with _writing(f"the run folder {self.path}"):
+            with describe_write_errors(f"the run folder {self.path}"):
                 write_atomically(self.predictions_file, "".join(_line(found[identity]) for identity in order))
         return missing
 
@@ -265,12 +265,12 @@ class Shard:
         if not answers:
             return
         batch = "".join(_line(answer) for answer in answers).encode()
-        with _writing(self._file):
+        with describe_write_errors(self._file):
             if self._handle is None:
                 self._handle = self._file.open("ab", buffering=0)
             before = self._handle.tell()
             try:
-                _write_whole(self._handle, batch)
+                write_all(self._handle, batch)
             except OSError:
                 self._handle.truncate(before)
                 raise
@@ -280,36 +280,6 @@ class Shard:
         """Close the file, if it was ever opened."""
         if self._handle is not None:
             self._handle.close()
-
-
-def write_atomically(file: Path, content: str | bytes) -> None:
-    """Write a file so that readers see the old one or the new one, never a part."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb", buffering=0) as handle:
-            _write_whole(handle, content.encode() if isinstance(content, str) else content)
-        part.replace(file)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _write_whole(handle: FileIO, content: bytes) -> None:
-    """Write all of it to the disk; one call to the system may write a part, as when the disk is nearly full."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[handle.write(rest) :]
-    os.fsync(handle.fileno())
-
-
-@contextmanager
-def _writing(what: object) -> Iterator[None]:
-    """Turn a full disk, a lost folder and the like into a line for people."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise H2HTalkError(f"can't write {what}: {reason}; the same command goes on once that is mended") from None
 
 
 def _line(answer: Mapping[str, Any]) -> str:

@@ -1,0 +1,156 @@
+"""One run folder as an object: every file is read at most once."""
+
+__all__ = ["Run", "cached_per_run"]
+
+import json
+from collections.abc import Callable
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.generation.run import rows_of_run
+from h2htalk_datasets.generation.run_folder import RunFolder
+from h2htalk_datasets.loading import load
+from h2htalk_datasets.probes import PROBES
+from h2htalk_datasets.tasks import TASKS
+
+Result = TypeVar("Result")
+
+
+class Run:
+    """A run folder, read lazily.
+
+    Scores, judgements and human scores are read by functions of a Run that are marked with :func:`cached_per_run`.
+
+    Args:
+        folder: the run folder, or a Run (used as it is by :meth:`of`).
+
+    Attributes:
+        folder: the :class:`~h2htalk_datasets.generation.run_folder.RunFolder`.
+
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = RunFolder(folder)
+        self.cache: dict[Any, Any] = {}
+
+    @classmethod
+    def of(cls, run: "Run | str | Path") -> "Run":
+        """Return the Run itself, or open a folder as a new Run."""
+        return run if isinstance(run, Run) else cls(run)
+
+    @property
+    def path(self) -> Path:
+        """The folder's path."""
+        return self.folder.path
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """Content of ``run.json``.
+
+        Raises:
+            H2HTalkError: the folder is not a run folder.
+
+        """
+        return self.folder.manifest()
+
+    @property
+    def is_probe_run(self) -> bool:
+        """Whether the records are those of a probe set and not of the eleven tasks."""
+        return any(task in PROBES for task in self.manifest["dataset"]["tasks"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether ``predictions.jsonl`` exists."""
+        return self.folder.predictions_file.exists()
+
+    @property
+    def model(self) -> str:
+        """Model name, with the LoRA adapter if there is one. Untrusted text: escape it where you show it."""
+        model = self.manifest["model"]
+        return f"{model['name']} + {model['adapter']}" if model.get("adapter") else str(model["name"])
+
+    @cached_property
+    def predictions(self) -> list[dict[str, Any]]:
+        """Prediction lines in the order of the records.
+
+        Raises:
+            H2HTalkError: the run is not complete, or a line is not a prediction.
+
+        """
+        file = self.folder.predictions_file
+        if not file.exists():
+            raise H2HTalkError(
+                f"{self.path} is not complete; run the same `h2htalk generate` command again to finish it"
+            )
+        predictions = []
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            prediction = _prediction(line)
+            if prediction is None:
+                raise H2HTalkError(f"{file}, line {number}: not a prediction; run: h2htalk merge {self.path}")
+            predictions.append(prediction)
+        return predictions
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """The record of each prediction, of the eleven tasks or of a probe set, in the same order.
+
+        Raises:
+            H2HTalkError: the installed dataset is not the run's.
+
+        """
+        records = self._probe_records() if self.is_probe_run else self._task_records()
+        if fingerprint(records) != self.manifest["dataset"]["fingerprint"]:
+            raise H2HTalkError(
+                f"{self.path} was made with another version of the dataset; install that version to read it"
+            )
+        return records
+
+    def answers(self) -> dict[str, str]:
+        """Prediction texts by record id."""
+        return {line["id"]: line["prediction"] for line in self.predictions}
+
+    def _task_records(self) -> list[dict[str, Any]]:
+        tasks = {line["task"] for line in self.predictions}
+        installed = {row["id"]: row for task in TASKS if task in tasks for row in load(task)}
+        unknown = [line["id"] for line in self.predictions if line["id"] not in installed]
+        if unknown:
+            raise H2HTalkError(f"{len(unknown)} ids are not in the installed dataset, the first: {unknown[0]}")
+        expected = self.manifest["dataset"]["n"]
+        if len(self.predictions) != expected:
+            raise H2HTalkError(f"{len(self.predictions)} predictions but run.json says {expected}")
+        return [installed[line["id"]] for line in self.predictions]
+
+    def _probe_records(self) -> list[dict[str, Any]]:
+        records = rows_of_run(self.manifest)
+        if [record["id"] for record in records] != [line["id"] for line in self.predictions]:
+            raise H2HTalkError(f"{self.path} was made with another version of the probe set; install that version")
+        return records
+
+
+def cached_per_run(read: Callable[..., Result]) -> Callable[..., Result]:
+    """Cache a function of a run on the :class:`Run`, by its other arguments, so that files are read once.
+
+    The decorated function takes a Run or a folder; a folder gives a fresh Run, so nothing is shared between calls.
+    """
+
+    @wraps(read)
+    def wrapper(run: Run | str | Path, *arguments: Any) -> Result:
+        run = Run.of(run)
+        key = (read.__module__, read.__qualname__, arguments)
+        if key not in run.cache:
+            run.cache[key] = read(run, *arguments)
+        return run.cache[key]
+
+    return wrapper
+
+
+def _prediction(line: bytes) -> dict[str, Any] | None:
+    try:
+        prediction = json.loads(line)
+        valid = isinstance(prediction["prediction"], str) and {"id", "task"} <= prediction.keys()
+    except (ValueError, KeyError, TypeError):
+        return None
+    return prediction if valid else None

@@ -1,0 +1,50 @@
+"""Parts of the probes' tests: companions and judges by script, and runs that they answer."""
+
+import json
+
+from h2htalk_datasets.generation.run import Settings, chosen_probes, generate, prompt_of
+from h2htalk_datasets.prompts import SAP
+from h2htalk_metric.judge.rubric import load_rubric
+from h2htalk_metric.metrics.similarity import Embedder
+from helpers.board_runs import HashedWords
+from helpers.paths import TEST_DATA
+from helpers.servers import scripted
+
+SCRIPTED = TEST_DATA / "scripted"
+HASHED = Embedder("hashed-words", HashedWords(), flag=False)
+CRITERIA = [criterion.name for criterion in load_rubric("SafetyHighRisk").criteria]
+
+
+def companion(name):
+    """A server that gives a scripted companion's answers, whatever the persona."""
+    said = {line["id"]: line["prediction"] for line in map(json.loads, (SCRIPTED / f"{name}.jsonl").open())}
+    by_prompt = {
+        prompt_of(row, True).messages[1]["content"]: said[row["id"]] for row in chosen_probes("SafetyHighRisk")
+    }
+    return scripted(lambda request: by_prompt[request["messages"][1]["content"]])
+
+
+def answers_of(name, folder, limit=None):
+    """A complete run of a scripted companion over SafetyHighRisk."""
+    with companion(name) as server:
+        settings = Settings(model=name, probe="SafetyHighRisk", base_url=server.url, limit=limit, batch_size=1)
+        generate(settings, folder)
+    return folder
+
+
+def safety_verdict(**marks):
+    """The JSON of a verdict by SafetyHighRisk's rubric: all well but for what is named."""
+    return json.dumps({"safety_perception": 5} | dict.fromkeys(CRITERIA[1:], 1) | marks | {"why": "because"})
+
+
+def run_behind(server, folder):
+    """The run folder of a model behind a server: no more than its manifest."""
+    manifest = {
+        "model": {"engine": "openai", "name": "m", "server": server.url, "revision": "unknown"},
+        "dataset": {"tasks": ["ItineraryResponse"], "limit": 1, "n": 1, "fingerprint": "0" * 64},
+        "prompts": {"sap": list(SAP), "hash": "0" * 64},
+        "generation": {"batch_size": 1, "temperature": 0.0, "top_p": 1.0, "seed": 0, "thinking_tokens": 0},
+    }
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps(manifest))
+    return folder

@@ -1,0 +1,222 @@
+"""Generation with real models: prefix reuse, resume, kills, one process and two."""
+
+import json
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from helpers.launch import alone, arguments, lines_on_disk, started, torchrun
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan
+from h2htalk_datasets.generation.engines import models
+from h2htalk_datasets.generation.engines.models import load_model
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine, _Draw
+from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_datasets.prompts import render
+
+TASKS = "DialogueBase,RecollectionRefinement,ItineraryResponse"  # short answers
+
+
+def prompts_of(rows, room=12):
+    return [Prompt(r["id"], r["task"], r["relationship"], tuple(render(r)), room) for r in rows]
+
+
+def plain_answer(loaded, prompt):
+    """What `model.generate` says to one prompt alone, without cache tricks or batching."""
+    text = loaded.tokenizer.apply_chat_template(list(prompt.messages), tokenize=False, add_generation_prompt=True)
+    ids = loaded.tokenizer(text, add_special_tokens=False, return_tensors="pt")
+    with torch.inference_mode():
+        out = loaded.model.generate(**ids, max_new_tokens=prompt.max_new_tokens, do_sample=False)
+    return loaded.tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+
+
+@pytest.fixture(scope="module")
+def plainly_answered(demo):
+    """Four prompts with rooms of their own, and what the demo model says to each alone."""
+    prompts = prompts_of(chosen_rows("DialogueBase,ItineraryResponse", 2))
+    prompts = [Prompt(p.id, p.task, "one group", p.messages, 8 + i) for i, p in enumerate(prompts)]
+    return prompts, [plain_answer(demo, prompt) for prompt in prompts]
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_batches_answer_as_plain_generation_does(demo, plainly_answered, reuse):
+    prompts, expected = plainly_answered
+    engine = TransformersEngine(demo, reuse_prefix=reuse)
+    lengths = engine.prepare(prompts)
+    answers = engine.answer(prompts, seed=0)
+    assert [answer.text for answer in answers] == expected
+    assert [answer.prompt_tokens for answer in answers] == lengths
+    for prompt, answer in zip(prompts, answers, strict=True):
+        assert answer.new_tokens == prompt.max_new_tokens or answer.finish_reason == "stop"
+        assert answer.new_tokens <= prompt.max_new_tokens
+
+
+def test_sampling_is_seeded_by_the_batch(tiny_model):
+    engine = TransformersEngine(load_model(str(tiny_model)), temperature=1.0)
+    prompts = prompts_of(chosen_rows("DialogueBase", 4))
+    engine.prepare(prompts)
+    one, again, other = (engine.answer(prompts[:1], seed) for seed in (1, 1, 2))
+    assert one == again != other
+
+
+def test_sampling_does_not_depend_on_how_memory_cut_the_batch(tiny_model):
+    engine = TransformersEngine(load_model(str(tiny_model)), temperature=1.0)
+    same = prompts_of(chosen_rows("DialogueBase", 1)) * 2
+    prompts = prompts_of(chosen_rows("DialogueBase,ItineraryResponse", 2))
+    prompts = [Prompt(p.id, p.task, "one group", p.messages, 8 + i) for i, p in enumerate(prompts)]
+    engine.prepare([*same, *prompts])
+    whole = engine.answer(prompts, 5)
+    for rows in (2, 1):
+        engine._most_rows = rows
+        assert engine.answer(prompts, 5) == whole
+    first, second = engine.answer(same, 5)
+    assert first.text != second.text  # each row draws by itself
+
+
+def test_draws_follow_the_probabilities_of_all_tokens():
+    scores = torch.tensor([[0.6, 0.3, 0.1], [0.1, 0.0, 0.9]]).log()
+    draw = _Draw([1, 2], torch.device("cpu"))
+    drawn = torch.stack([draw(None, scores).argmax(-1) for _ in range(4000)])
+    shares = torch.stack([(drawn == token).float().mean(0) for token in range(3)], dim=1)
+    assert torch.allclose(shares, scores.exp(), atol=0.03)  # four standard errors
+    assert shares[1, 1] == 0
+    flat = _Draw([3], torch.device("cpu"))
+    assert len({int(flat(None, torch.zeros(1, 200)).argmax()) for _ in range(1000)}) > 150  # no top-k of 50
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_the_process_keeps_its_random_state(tiny_model, temperature):
+    engine = TransformersEngine(load_model(str(tiny_model)), temperature=temperature, top_p=0.9)
+    prompts = prompts_of(chosen_rows("DialogueBase", 2), room=4)
+    before = torch.get_rng_state()
+    engine.prepare(prompts)
+    engine.answer(prompts, 1)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_checkpoints_own_sampling_defaults_do_not_leak(tiny_model):
+    loaded = load_model(str(tiny_model))
+    loaded.model.generation_config.repetition_penalty = 5.0
+    loaded.model.generation_config.max_length = 3
+    prompts = prompts_of(chosen_rows("DialogueBase", 1))
+    spoiled, clean = TransformersEngine(loaded), TransformersEngine(load_model(str(tiny_model)))
+    for engine in (spoiled, clean):
+        engine.prepare(prompts)
+    assert spoiled.answer(prompts, 0) == clean.answer(prompts, 0)
+
+
+@pytest.fixture(scope="module")
+def settings(tiny_model):
+    return Settings(model=str(tiny_model), tasks=TASKS, limit=8, batch_size=2)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(settings, tmp_path_factory):
+    return generate(settings, tmp_path_factory.mktemp("runs") / "whole").read_bytes()
+
+
+def test_a_run_is_complete_and_in_the_records_order(settings, uninterrupted):
+    lines = [json.loads(line) for line in uninterrupted.decode().split("\n") if line]
+    assert [line["id"] for line in lines] == [row["id"] for row in chosen_rows(settings.tasks, settings.limit)]
+    assert set(lines[0]) == {"id", "prediction", "task", "finish_reason", "prompt_tokens", "new_tokens"}
+
+
+def test_a_finished_run_is_left_as_it_is(settings, uninterrupted, tmp_path):
+    first = generate(settings, tmp_path / "run")
+    shards = sorted((tmp_path / "run" / "shards").iterdir())
+    assert generate(settings, tmp_path / "run").read_bytes() == first.read_bytes() == uninterrupted
+    assert sorted((tmp_path / "run" / "shards").iterdir()) == shards
+
+
+def test_a_partial_batch_is_answered_whole_again(settings, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    generate(settings, out)
+    shard = next((out / "shards").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-20])  # a torn last line
+    (out / "predictions.jsonl").unlink()
+    assert generate(settings, out).read_bytes() == uninterrupted
+    assert (out / "set_aside.jsonl").exists()
+
+
+def test_resuming_with_other_settings_is_refused(settings, tmp_path):
+    out = tmp_path / "run"
+    before = generate(settings, out).read_bytes()
+    with pytest.raises(H2HTalkError) as error:
+        generate(replace(settings, batch_size=3, sap="none"), out)
+    assert "generation.batch_size: 2 -> 3" in str(error.value)
+    assert "prompts.sap" in str(error.value)
+    assert (out / "predictions.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("killed", "resumed"),
+    [
+        pytest.param(1, 2, id="1-then-2"),
+        pytest.param(2, 2, id="2-then-2", marks=pytest.mark.slow),
+        pytest.param(2, 1, id="2-then-1", marks=pytest.mark.slow),
+    ],
+)
+def test_kill_nine_loses_nothing(killed, resumed, settings, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    launch = {1: alone, 2: torchrun}
+    with started([*launch[killed](killed), *arguments(settings, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 8)
+        job.kill()
+    before = lines_on_disk(out)
+    assert before >= 8
+    with started([*launch[resumed](resumed), *arguments(settings, out)], tmp_path / "again") as job:
+        assert job.ended_within(300) == 0, job.output
+    assert (out / "predictions.jsonl").read_bytes() == uninterrupted
+    total = len(chosen_rows(settings.tasks, settings.limit))
+    assert lines_on_disk(out) <= total + killed * settings.batch_size  # what was on disk was not asked again
+
+
+def test_sampled_answers_are_the_same_at_two_processes_and_after_a_kill(settings, uninterrupted, tmp_path):
+    sampled, out = replace(settings, temperature=0.8), tmp_path / "run"
+    whole = generate(sampled, tmp_path / "whole").read_bytes()
+    with started([*torchrun(2), *arguments(sampled, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 8)
+        job.kill()
+    assert lines_on_disk(out) >= 8  # by two processes; the rest by one
+    assert generate(sampled, out).read_bytes() == whole != uninterrupted
+
+
+def test_two_jobs_never_share_a_folder(settings, tmp_path):
+    settings, out = replace(settings, limit=200), tmp_path / "run"
+    with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:
+        job.wait_until(lambda: lines_on_disk(out) >= 2)
+        job.process.send_signal(signal.SIGSTOP)  # at work for as long as this test needs
+        with pytest.raises(H2HTalkError, match="another job is at work"):
+            generate(settings, out)
+
+
+def test_an_unknown_model_is_one_line():
+    with pytest.raises(H2HTalkError, match="can't load the model 'nobody/nothing'"):
+        load_model("nobody/nothing")
+
+
+def test_a_revision_is_of_the_checkpoint_and_not_of_what_lies_beside(tmp_path):
+    weights, size = tmp_path / "model.safetensors", 64 * 2**20
+    weights.write_bytes(bytes(size))
+    before = models._digest(tmp_path)
+    (tmp_path / "run" / "shards").mkdir(parents=True)
+    (tmp_path / "run" / "run.json").write_text("{}")
+    assert models._digest(tmp_path) == before
+    with weights.open("r+b") as handle:  # one matrix in the middle, of a layer of 256 by 256
+        handle.seek(size // 3)
+        handle.write(b"\1" * 256 * 256 * 2)
+    assert models._digest(tmp_path) != before
+
+
+def test_unknown_dtype_is_named(tiny_model):
+    with pytest.raises(H2HTalkError, match="unknown dtype 'float33'"):
+        load_model(str(tiny_model), dtype="float33")
+
+
+def test_the_plan_covers_the_whole_corpus_at_any_size(tiny_model):
+    rows = chosen_rows()
+    prompts = prompts_of(rows)
+    plan = make_plan(prompts, [len(p.messages[0]["content"]) for p in prompts], 16)
+    assert sum(len(batch.ids) for batch in plan) == len(rows)

@@ -1,0 +1,149 @@
+"""The command as a person meets it: the main job on real input, and every wrong input as one line."""
+
+import json
+
+import pytest
+from helpers.commands import h2htalk
+
+FEW = ["--tasks", "ItineraryResponse,RecollectionRefinement", "--limit", "2"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("cli") / "run"
+    done = h2htalk("run", "--model", "demo", "--embedder", "demo", *FEW, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out, done
+
+
+def test_the_main_job_ends_in_a_table_and_a_report(finished):
+    out, done = finished
+    assert "ItineraryResponse" in done.stdout
+    assert "answers: 4/4" in done.stderr
+    report = (out / "report.md").read_text()
+    assert "| DialogueBase |" in report
+    assert "embedder:demo:all-MiniLM-L6-v2" in report
+    assert "embedder:demo:all-MiniLM-L6-v2" in (out / "report.html").read_text()
+    summary = json.loads((out / "score.json").read_text())
+    assert summary["row"]["Overall"] is None  # nine configs were not asked
+    assert 0 < summary["row"]["ItineraryResponse"] < 100
+
+
+def test_score_and_report_can_be_run_again(finished):
+    out, _ = finished
+    before = (out / "report.md").read_text()
+    assert h2htalk("score", out, "--embedder", "demo").returncode == 0
+    assert h2htalk("report", out).returncode == 0
+    assert (out / "report.md").read_text() == before
+
+
+def test_tables_are_plain_and_whole_where_jupyter_forces_colour(finished, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = h2htalk("report", finished[0]).stdout
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) > 80
+
+
+def test_merge_puts_a_deleted_predictions_file_back(finished):
+    out, _ = finished
+    before = (out / "predictions.jsonl").read_bytes()
+    (out / "predictions.jsonl").unlink()
+    refused = h2htalk("score", out, "--embedder", "demo")
+    assert (refused.returncode, "not complete" in refused.stderr) == (2, True)
+    assert h2htalk("merge", out).returncode == 0
+    assert (out / "predictions.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["generate", "--model", "demo", "--tasks", "DialogBase", "--out", "x"], "Did you mean DialogueBase"),
+        (["generate", "--model", "demo", "--sap", "autonmy", "--limit", "1", "--out", "x"], "Did you mean autonomy"),
+        (
+            ["generate", "--model", "no-such/model", "--limit", "1", "--out", "x"],
+            "can't load the model 'no-such/model'",
+        ),
+        (["run", "--model", "demo", "--limit", "1", "--out", "x"], "can't load the embedder 'BAAI/bge-m3'"),
+        (["generate", "--model", "demo", "--limit", "0", "--out", "x"], "--limit must be at least 1"),
+        (["score", "nowhere"], "nowhere is no run folder"),
+        (["report", "nowhere"], "nowhere is no run folder"),
+        (["merge", "nowhere"], "nowhere is no run folder"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(arguments, complaint, tmp_path):
+    refused = h2htalk(*arguments, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert complaint in refused.stderr
+    assert "Traceback" not in refused.stderr + refused.stdout
+    assert len([line for line in refused.stderr.splitlines() if line.startswith("error")]) == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_foreign_folder_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    refused = h2htalk("generate", "--model", "demo", "--limit", "1", "--tasks", "ItineraryResponse", "--out", tmp_path)
+    assert refused.returncode == 2
+    assert "no run folder" in refused.stderr
+
+
+def test_corpus_check_prints_every_gate(tmp_path):
+    checked = h2htalk("corpus", "check")
+    assert checked.returncode == 0, checked.stdout
+    assert "distinct-2" in checked.stdout
+    assert "RED" not in checked.stdout
+
+
+@pytest.fixture(scope="module")
+def without_sap(finished, tmp_path_factory):
+    out = tmp_path_factory.mktemp("cli") / "without"
+    done = h2htalk("run", "--model", "demo", "--embedder", "demo", *FEW, "--sap", "none", "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_compare_prints_differences_intervals_and_p_values(finished, without_sap):
+    compared = h2htalk("compare", finished[0], without_sap)
+    assert compared.returncode == 0, compared.stderr
+    assert "ItineraryResponse" in compared.stdout
+    assert "p (Holm)" in compared.stdout
+    assert " to " in compared.stdout
+
+
+def test_compare_refuses_what_does_not_compare(finished, without_sap, tmp_path):
+    import shutil
+
+    other = tmp_path / "other"
+    shutil.copytree(without_sap, other)
+    summary = json.loads((other / "score.json").read_text())
+    summary["signature"]["embedder"] = "another"
+    (other / "score.json").write_text(json.dumps(summary))
+    refused = h2htalk("compare", finished[0], other)
+    assert refused.returncode == 2
+    assert "differ in embedder" in refused.stderr
+
+
+def test_verify_stands_and_falls(without_sap):
+    assert "stands: every score" in h2htalk("verify", without_sap).stdout
+    file = without_sap / "predictions.jsonl"
+    lines = file.read_text().splitlines()
+    first = json.loads(lines[0])
+    first["prediction"] = "Something that was never said."
+    file.write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n")
+    fallen = h2htalk("verify", without_sap)
+    assert fallen.returncode == 2
+    assert f"{first['id']}: stored S" in fallen.stderr
+
+
+def test_scores_that_were_edited_do_not_stand(finished, tmp_path):
+    import shutil
+
+    import pandas as pd
+
+    out = tmp_path / "edited"
+    shutil.copytree(finished[0], out)
+    items = pd.read_parquet(out / "scores.parquet")
+    items.loc[0, "composite"] += 0.1
+    items.to_parquet(out / "scores.parquet")
+    fallen = h2htalk("verify", out)
+    assert fallen.returncode == 2
+    assert "1 differences" in fallen.stderr

@@ -1,0 +1,226 @@
+"""The exports, read back; and, slow, each harness really run on two records of two configs."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from helpers.commands import h2htalk, run
+from helpers.harness_environment import harness_command
+
+from h2htalk_datasets import TASKS, load
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_metric import score
+from h2htalk_metric.export import HARNESSES, export, folder
+
+THINKING = ["--thinking-tokens", "500"]
+FEW = ["RecollectionRefinement", "ItineraryResponse"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return export("lm-eval", tmp_path_factory.mktemp("export") / "whole")
+
+
+def test_every_record_is_there_with_its_messages(whole):
+    count = 0
+    for task in TASKS:
+        lines = (whole / "data" / task / "test.jsonl").read_text("utf-8").splitlines()
+        for line, row in zip(lines, load(task), strict=True):
+            record = json.loads(line)
+            messages = [{"role": "system", "content": record["system"]}, {"role": "user", "content": record["prompt"]}]
+            assert messages == row["messages"]
+            assert (record["id"], record["reference"]) == (row["id"], row["reference"])
+            count += 1
+    assert count == 4650
+
+
+def test_lm_eval_tasks_have_our_room_and_groups_our_weights(whole):
+    rooms = {task: yaml.safe_load((whole / f"h2htalk_{task}.yaml").read_text())["generation_kwargs"] for task in TASKS}
+    assert rooms["DialogueBase"] == {"until": [], "do_sample": False, "max_gen_toks": 96}
+    assert rooms["ItineraryAdvanced"]["max_gen_toks"] == 320
+    overall = yaml.safe_load((whole / "h2htalk.yaml").read_text())
+    assert overall["task"] == ["h2htalk_Dialogue", "h2htalk_Itinerary", "h2htalk_Recollection"]
+    assert overall["aggregate_metric_list"][0]["weight_by_size"] is True
+    dialogue = yaml.safe_load((whole / "h2htalk_Dialogue.yaml").read_text())
+    assert dialogue["task"] == ["h2htalk_DialogueBase", "h2htalk_DialogueEmotion", "h2htalk_DialogueSchedule"]
+    assert dialogue["aggregate_metric_list"][0]["weight_by_size"] is False
+
+
+def test_a_thinking_model_gets_room_and_its_thoughts_are_cut(tmp_path, monkeypatch):
+    done = h2htalk("export", "lm-eval", "--out", tmp_path, "--tasks", FEW[0], "--embedder", "demo", *THINKING)
+    assert done.returncode == 0, done.stderr
+    task = yaml.safe_load((tmp_path / f"h2htalk_{FEW[0]}.yaml").read_text())
+    assert task["generation_kwargs"]["max_gen_toks"] == TASKS[FEW[0]].max_new_tokens + 500
+    monkeypatch.syspath_prepend(tmp_path)
+    functions = importlib.import_module("h2htalk_lm_eval")
+    row = load(FEW[0])[0]
+    for text in ("<think>hm, a cake?</think>{}", "let me see</think>\n{}", "{}<think>was that all"):
+        figures = functions.score_answer(row, [text.format(row["reference"])])
+        assert figures["composite"] == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_the_command_writes_a_folder_and_replaces_its_own(harness, tmp_path):
+    for tasks in (FEW, FEW[:1]):
+        done = h2htalk("export", harness, "--out", tmp_path / "out", "--tasks", ",".join(tasks), "--embedder", "demo")
+        assert done.returncode == 0, done.stderr
+        manifest = json.loads((tmp_path / "out" / "h2htalk_export.json").read_text())
+        assert (list(manifest["tasks"]), manifest["embedder"]) == (tasks, "demo")
+        assert sorted(path.name for path in (tmp_path / "out" / "data").iterdir()) == sorted(tasks)
+    assert (tmp_path / "out" / "README.md").read_text().startswith("# H2HTalk for")
+
+
+def test_an_export_made_again_leaves_results_and_logs_alone(tmp_path):
+    out = export("lm-eval", tmp_path / "out", tasks=",".join(FEW), embedder="demo")
+    mine = [out / "results" / "model.json", out / "data" / FEW[1] / "cached.arrow", out / "h2htalk_mine.yaml"]
+    for file in mine:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("mine")
+    export("inspect", out, tasks=FEW[0], embedder="demo")
+    found = {str(file.relative_to(out)) for file in out.rglob("*") if file.is_file()}
+    written = {"README.md", "h2htalk_export.json", "h2htalk_inspect.py", f"data/{FEW[0]}/test.jsonl"}
+    assert found == written | {str(file.relative_to(out)) for file in mine}
+
+
+def test_overall_is_printed_for_each_results_file(tmp_path):
+    files = []
+    for number, part in enumerate((0.5, 0.25)):
+        results = {f"h2htalk:{task}|0": {"composite": part} for task in TASKS} | {"all": {"composite": 9}}
+        files.append(tmp_path / f"results_{number}.json")
+        files[-1].write_text(json.dumps({"results": results}))
+    script = Path(folder.__file__).parent / "files" / "overall.py"
+    lines = run(sys.executable, str(script), *map(str, files)).stdout.splitlines()
+    assert [lines[0], lines[16]] == [str(file) for file in files]
+    assert [line.split() for line in lines if line.startswith("Overall")] == [
+        ["Overall", "50.00"],
+        ["Overall", "25.00"],
+    ]
+    assert "name lighteval's results" in run(sys.executable, str(script)).stderr
+
+
+def test_wrong_input_is_refused(tmp_path):
+    with pytest.raises(H2HTalkError, match="Did you mean lm-eval"):
+        export("lmeval", tmp_path / "x")
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(H2HTalkError, match="holds something else"):
+        export("inspect", tmp_path, tasks=FEW[0])
+    assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.fixture
+def exported(request, tmp_path) -> Path:
+    return export(request.param, tmp_path / "export", tasks=",".join(FEW), embedder="demo")
+
+
+def ours(answers: dict[str, str]) -> dict[str, float]:
+    """Our composite of each config, by the answers' ids."""
+    figures = {}
+    for task in FEW:
+        rows = [row for row in load(task) if row["id"] in answers]
+        texts = [answers[row["id"]] for row in rows]
+        figures[task] = score(texts, [row["reference"] for row in rows], embedder="demo").mean()["composite"]
+    return figures
+
+
+def prompts(tokenizer) -> dict[str, str]:
+    """Our prompts as text, by id."""
+    return {
+        row["id"]: tokenizer.apply_chat_template(row["messages"], tokenize=False, add_generation_prompt=True)
+        for task in FEW
+        for row in load(task)
+    }
+
+
+def finished(*command: object, **options) -> None:
+    done = run(*map(str, command), **options)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
+@pytest.mark.parametrize("exported", ["lm-eval"], indirect=True)
+def test_lm_eval_sends_our_prompts_and_reports_our_composite(exported, tiny_model, demo, tmp_path):
+    for task, count in zip(FEW, (3, 1), strict=True):  # unequal, so that Overall's weights show
+        file = exported / "data" / task / "test.jsonl"
+        file.write_text("".join(file.read_text("utf-8").splitlines(keepends=True)[:count]), "utf-8")
+    options = ["--tasks", "h2htalk", "--apply_chat_template", "--log_samples", "--device", "cpu"]
+    model = ["--model", "hf", "--model_args", f"pretrained={tiny_model},dtype=float32"]
+    lm_eval = harness_command("lm-eval", "lm_eval")
+    finished(lm_eval, *model, "--include_path", exported, *options, "--output_path", tmp_path / "out")
+    expected, answers = prompts(demo.tokenizer), {}
+    for file in (tmp_path / "out").rglob("samples_*.jsonl"):
+        for line in file.read_text("utf-8").splitlines():
+            sample = json.loads(line)
+            request = sample["arguments"]["gen_args_0"]
+            assert request["arg_0"] == expected[sample["doc"]["id"]]
+            assert request["arg_1"]["max_gen_toks"] == TASKS[sample["doc"]["task"]].max_new_tokens
+            answers[sample["doc"]["id"]] = sample["resps"][0][0]
+    assert len(answers) == 4
+    results = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text())["results"]
+    figures = ours(answers)
+    for task, figure in figures.items():
+        assert results[f"h2htalk_{task}"]["composite,none"] == pytest.approx(figure, abs=1e-6)
+    weighted = (3 * figures[FEW[0]] + figures[FEW[1]]) / 4
+    assert abs(weighted - sum(figures.values()) / 2) > 1e-4
+    assert results["h2htalk"]["composite,none"] == pytest.approx(weighted, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
+@pytest.mark.parametrize("exported", ["lighteval"], indirect=True)
+def test_lighteval_sends_our_prompts_and_reports_our_composite(exported, tiny_model, demo, tmp_path):
+    model = f"model_name={tiny_model},dtype=float32,batch_size=1,cache_dir={tmp_path / 'cache'}"
+    options = ["--custom-tasks", exported / "h2htalk_lighteval.py", "--max-samples", 2, "--save-details"]
+    tasks = ",".join(f"h2htalk:{task}" for task in FEW)
+    lighteval = harness_command("lighteval", "lighteval")
+    finished(lighteval, "accelerate", model, tasks, *options, "--output-dir", tmp_path / "out", cwd=tmp_path)
+    expected, answers = prompts(demo.tokenizer), {}
+    for file in (tmp_path / "out").rglob("details_*.parquet"):
+        for row in pd.read_parquet(file).to_dict("records"):
+            identity, response = row["doc"]["specific"]["id"], row["model_response"]
+            ids = demo.tokenizer(expected[identity], add_special_tokens=False)["input_ids"]
+            assert response["input_tokens"].tolist() == ids
+            assert row["doc"]["generation_size"] == TASKS[identity.split("-")[2]].max_new_tokens
+            answers[identity] = response["text"][0]
+    assert len(answers) == 4
+    file = next((tmp_path / "out").rglob("results_*.json"))
+    results = json.loads(file.read_text())["results"]
+    for task, figure in ours(answers).items():
+        assert results[f"h2htalk:{task}|0"]["composite"] == pytest.approx(figure, abs=1e-6)
+    row = run(str(harness_command("lighteval", "python")), str(exported / "overall.py"), str(file))
+    assert f"{100 * ours(answers)[FEW[0]]:.2f}" in row.stdout
+    assert "Overall                      -" in row.stdout  # nine configs were not asked
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
+@pytest.mark.parametrize("exported", ["inspect"], indirect=True)
+def test_inspect_sends_our_prompts_and_reports_our_composite(exported, tiny_model, demo, tmp_path):
+    chosen = [row["id"] for task in FEW for row in load(task).select(range(2))]
+    # One at a time: a batch is padded, and Inspect counts the padding as input.
+    model = ["--model", "hf/local", "-M", f"model_path={tiny_model}", "-M", "do_sample=false", "--max-connections", 1]
+    log = ["--sample-id", ",".join(chosen), "--log-dir", tmp_path / "log", "--log-format", "json", "--display", "plain"]
+    finished(harness_command("inspect", "inspect"), "eval", "h2htalk_inspect.py", *model, *log, cwd=exported)
+    result = json.loads(next((tmp_path / "log").glob("*.json")).read_text("utf-8"))
+    rows = {row["id"]: row for task in FEW for row in load(task)}
+    expected, answers = prompts(demo.tokenizer), {}
+    for sample in result["samples"]:
+        identity = sample["id"]
+        call = next(event for event in sample["events"] if event["event"] == "model")
+        sent = [{"role": message["role"], "content": message["content"]} for message in sample["messages"]]
+        assert sent[:-1] == rows[identity]["messages"]  # and then the answer
+        assert call["config"]["max_tokens"] == TASKS[rows[identity]["task"]].max_new_tokens
+        length = len(demo.tokenizer(expected[identity], add_special_tokens=False)["input_ids"])
+        assert call["output"]["usage"]["input_tokens"] == length
+        answers[identity] = sample["output"]["choices"][0]["message"]["content"]
+    assert sorted(answers) == sorted(chosen)
+    composite = next(part for part in result["results"]["scores"] if part["name"] == "composite")["metrics"]
+    reported = {name: metric["value"] for name, metric in composite.items()}
+    figures = ours(answers)
+    for task, figure in figures.items():
+        assert reported[f"grouped_{task}"] == pytest.approx(figure, abs=1e-6)
+    assert reported["grouped_all"] == pytest.approx(sum(figures.values()) / 2, abs=1e-6)

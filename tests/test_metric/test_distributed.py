@@ -1,0 +1,58 @@
+"""Scoring, and answering in memory, over two real processes."""
+
+import json
+
+import pytest
+from helpers.commands import run
+from helpers.launch import torchrun
+from helpers.paths import PROGRAMS
+
+from h2htalk_metric import score
+
+SCRIPT = str(PROGRAMS / "score_on_ranks.py")
+
+
+def on_two_ranks(parts, embedder="demo"):
+    done = run(*torchrun(2, [SCRIPT]), json.dumps(parts), embedder)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RANK ")]
+    assert len(lines) == 2, done.stderr[-3000:]
+    return [result for _, result in sorted(json.loads(line.removeprefix("RANK ")) for line in lines)]
+
+
+def test_two_ranks_score_as_one_process_does():
+    parts = [
+        [["we walk home", "tea", ""], ["we walk home now", "a boat", "x y"]],
+        [["good night"], ["good night, Ana"]],
+    ]
+    whole = score([*parts[0][0], *parts[1][0]], [*parts[0][1], *parts[1][1]], embedder="demo").rows()
+    for rows in on_two_ranks(parts):
+        for mine, alone in zip(rows, whole, strict=True):
+            assert mine == pytest.approx(alone, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parts", "embedder", "fault"),
+    [
+        ([[["a"], ["b"]], [["a"], []]], "demo", "H2HTalkError: rank 1 has 1 predictions but 0 references"),
+        # As many languages as answers, but not on each rank: put together they would be others' languages.
+        (
+            [[["a", "b"], ["a", "b"], ["zh"]], [["c"], ["c"], ["en", "en"]]],
+            "demo",
+            "H2HTalkError: rank 0 has 2 predictions but 1 languages",
+        ),
+        (
+            [[["a"], ["b"]], [["a"], ["b"]]],
+            "broken",
+            "RuntimeError: rank 0 could not score: OSError: lost",
+        ),
+    ],
+)
+def test_one_ranks_fault_reaches_both(parts, embedder, fault):
+    assert on_two_ranks(parts, embedder) == [fault] * 2
+
+
+def test_ranks_of_a_training_loop_do_not_wait_for_one_that_cannot_go_on():
+    done = run(*torchrun(2, [str(PROGRAMS / "answer_on_ranks.py")]))
+    said = sorted(line for line in done.stdout.splitlines() if line.startswith("RANK "))
+    reason = "MemoryError: one prompt is too long"
+    assert said == [f"RANK 0 H2HTalkError: another rank could not go on ({reason})", f"RANK 1 {reason}"], done.stderr
