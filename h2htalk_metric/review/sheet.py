@@ -3,7 +3,7 @@
 A text that a spreadsheet would take for a formula or a number gets an apostrophe before it, and loses it on import.
 """
 
-__all__ = ["export_blank", "export_reviews", "import_reviews", "plain", "safe"]
+__all__ = ["export_blank", "export_reviews", "import_reviews"]
 
 import csv
 import io
@@ -15,13 +15,11 @@ from pathlib import Path
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
 from h2htalk_metric.judge.rubric import Rubric
+from h2htalk_metric.reports.csv_text import csv_text, unescape_cell
 from h2htalk_metric.review.database import Reviews, check_marks, check_name, check_note
 from h2htalk_metric.review.items import Part, ReviewItem
 from h2htalk_metric.review.protocol import order
 
-# The signs that open a formula, their full-width forms too, and hashes that look like a number (557e407);
-# apostrophes before them belong to the text.
-_FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n]|\d+(e\d+)?$)")
 _SHOWN = 20  # faults of a file that are named
 
 _Row = tuple[str, str, dict[str, int], str]
@@ -115,16 +113,6 @@ def import_reviews(folder: str | Path, file: str | Path) -> tuple[int, int]:
     return reviews.add_all(marking for _, marking in rows.values())
 
 
-def safe(text: str) -> str:
-    """A cell's text that no spreadsheet takes for a formula or a number; :func:`plain` undoes it."""
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-def plain(cell: str) -> str:
-    """The text that :func:`safe` made a cell of."""
-    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
-
-
 def _marking(reviews: Reviews, row: Mapping[str, str]) -> _Row | None:
     item = reviews.item(row["id"].strip())
     criteria = [criterion.name for criterion in item.rubric.criteria]
@@ -172,18 +160,13 @@ def _read(file: Path, needed: list[str]) -> list[tuple[int, dict[str, str]]]:
         raise H2HTalkError(f"{file} has no column {', '.join(missing)}")
     filled = [(number, row) for number, row in enumerate(rows[1:], 2) if any(cell.strip() for cell in row)]
     return [
-        (n, {name: plain(cell) for name, cell in zip(head, row + [""] * len(head), strict=False)}) for n, row in filled
+        (n, {name: unescape_cell(cell) for name, cell in zip(head, row + [""] * len(head), strict=False)})
+        for n, row in filled
     ]
 
 
 def _write(file: Path, head: list[str], rows: Iterable[Mapping[str, object]]) -> Path:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, head, restval="", quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    writer.writeheader()
-    writer.writerows(
-        {name: safe(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows
-    )
-    write_atomically(file, text.getvalue().encode("utf-8-sig"))  # the mark by which spreadsheets know UTF-8
+    write_atomically(file, csv_text(head, rows).encode("utf-8-sig"))  # the mark by which spreadsheets know UTF-8
     return file
 
 
