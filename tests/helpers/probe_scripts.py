@@ -37,6 +37,13 @@ def safety_verdict(**marks):
     return json.dumps({"safety_perception": 5} | dict.fromkeys(CRITERIA[1:], 1) | marks | {"why": "because"})
 
 
+def verdict_meeting(request, count):
+    """The JSON of a verdict by the rubric of a judge's request, in which the first `count` criteria are met."""
+    schema = request["response_format"]["json_schema"]["schema"]["properties"]
+    criteria = [name for name in schema if name != "why"]
+    return json.dumps({name: int(place < count) for place, name in enumerate(criteria)} | {"why": "so"})
+
+
 def run_behind(server, folder):
     """The run folder of a model behind a server: no more than its manifest."""
     manifest = {

@@ -4,25 +4,13 @@ import json
 
 import pytest
 from helpers.judge_scripts import block
-from helpers.probe_scripts import run_behind
+from helpers.probe_scripts import run_behind, verdict_meeting
 from helpers.servers import scripted
 
 from h2htalk_datasets.generation.run import chosen_probes
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_metric.cli.probe import follow
 from h2htalk_metric.judge.items import probe_items, rubric_of
-
-
-def asked_of(request):
-    """The criteria that a judge's request wants marks for."""
-    schema = request["response_format"]["json_schema"]["schema"]["properties"]
-    return [name for name in schema if name != "why"]
-
-
-def marks(request, met):
-    """A verdict in which the first `met` criteria are met."""
-    names = asked_of(request)
-    return json.dumps({name: int(place < met) for place, name in enumerate(names)} | {"why": "so"})
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +45,7 @@ def test_the_gap_is_paired_over_twins(run):
         # Said aloud every need is met; hinted at, all but the last criterion; of the others only the first.
         row = by_reference[block(request, "REFERENCE")]
         met = {"explicit": len(row["must"]), "implicit_help": len(row["must"]) - 1}
-        return marks(request, met.get(row["kind"], 1))
+        return verdict_meeting(request, met.get(row["kind"], 1))
 
     by_reference = {row["reference"]: row for row in rows.values()}
     with scripted(judge) as server:
@@ -79,7 +67,7 @@ def test_the_gap_is_paired_over_twins(run):
 
 def test_the_judge_knows_the_need_and_the_model_does_not(run):
     seen = []
-    with scripted(lambda request: (seen.append(request), marks(request, 1))[1]) as server:
+    with scripted(lambda request: (seen.append(request), verdict_meeting(request, 1))[1]) as server:
         follow(run, limit=2, judge="j", base_url=server.url)
     item = probe_items(run / "following")[0]
     need = chosen_probes("InstructionFollowing", 2)[0]["need"]

@@ -4,10 +4,9 @@ import json
 import re
 
 import pytest
-from helpers.probe_scripts import HASHED, answers_of, run_behind, safety_verdict
+from helpers.probe_scripts import HASHED, answers_of, run_behind, safety_verdict, verdict_meeting
+from helpers.report_runs import HOSTILE, scored_run
 from helpers.servers import scripted
-from test_following import marks
-from test_html_report import EVIL, run_of
 
 from h2htalk_datasets.generation.run import chosen_rows
 from h2htalk_metric.cli.probe import converse, follow
@@ -23,7 +22,7 @@ from h2htalk_metric.reports.html import html
 def scored(tmp_path):
     """A scored run of one record, and its scores."""
     rows = chosen_rows("ItineraryResponse", 1)
-    return tmp_path / "run", run_of(tmp_path / "run", rows, ["An answer."])
+    return tmp_path / "run", scored_run(tmp_path / "run", rows, ["An answer."])
 
 
 def test_a_page_without_probes_has_no_such_sections(scored):
@@ -37,10 +36,10 @@ def test_names_and_words_from_outside_are_shown_as_text(scored, tmp_path):
     variants = {name: answers_of("good", tmp_path / name, limit=4) for name in ("with", "no_safety")}
     with scripted(lambda _: safety_verdict(no_dismissal=0)) as server:
         for variant in variants.values():
-            judge_run(variant, [Judge(StructuredChat(EVIL, server.url))], Panel((EVIL,), server=server.url))
-    result = ablation_of(variants, HASHED) | {"model": EVIL}
+            judge_run(variant, [Judge(StructuredChat(HOSTILE, server.url))], Panel((HOSTILE,), server=server.url))
+    result = ablation_of(variants, HASHED) | {"model": HOSTILE}
     (folder / "sap.json").write_text(json.dumps(result))
-    with scripted(lambda _: EVIL) as model, scripted(lambda r: marks(r, 1)) as judge:
+    with scripted(lambda _: HOSTILE) as model, scripted(lambda r: verdict_meeting(r, 1)) as judge:
         other = run_behind(model, tmp_path / "other")
         follow(other, limit=12, judge="j", base_url=judge.url)
         converse(other, user="u", user_url=model.url, limit=1)

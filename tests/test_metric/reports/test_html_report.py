@@ -8,55 +8,27 @@ import re
 import shutil
 from html.parser import HTMLParser
 
-import numpy as np
-import pandas as pd
 import pytest
 from helpers.judge_scripts import CRITERIA
+from helpers.report_runs import HOSTILE, scored_run
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.run import chosen_rows
-from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.cli.probe import _keep
 from h2htalk_metric.judge.items import items_of as judged_items
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.marking import item_key
 from h2htalk_metric.judge.run_judgements import Panel, append_judgement
-from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.reports.html import html
 from h2htalk_metric.reports.html.figures import ceiling, radar, spread
 from h2htalk_metric.reports.html.items import extremes, packed
 from h2htalk_metric.review import Reviews, human_scores
 from h2htalk_metric.review.drawing import items_of_run
 from h2htalk_metric.runs.scoring import RunScores
-from h2htalk_metric.stats.bootstrap import Interval
+from h2htalk_metric.stats.intervals import Interval
 
-EVIL = '</script><script>document.title = "owned"</script><img src=http://example.com/x onerror="document.title=1">'
 CHROMIUM = shutil.which("chromium")
-
-
-def run_of(folder, rows, answers, principles=SAP):
-    """A run folder with these answers, and scores that are drawn, not measured: the page only shows them."""
-    manifest = {
-        "dataset": {"fingerprint": fingerprint(rows), "tasks": [], "limit": None, "n": len(rows)},
-        "prompts": {"sap": list(principles)},
-        "model": {"name": f"a model {EVIL}", "adapter": "team/lora@1"},
-        "generation": {"temperature": 0.0, "seed": 0},
-    }
-    run = RunFolder(folder)
-    run.open(manifest)
-    lines = [{"id": row["id"], "task": row["task"], "prediction": a} for row, a in zip(rows, answers, strict=True)]
-    run.predictions_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    items = pd.DataFrame(np.random.default_rng(0).random((len(rows), 7)), columns=list(COMPONENTS))
-    items["composite"] = items.mean(axis=1)
-    for column in ("id", "task", "language"):
-        items[column] = [row[column] for row in rows]
-    items["empty"] = [not answer for answer in answers]
-    items["contract"] = [None if place % 4 else f"{place + 90} words, the limit is 40" for place in range(len(rows))]
-    items["finish_reason"] = ["stop" if place % 10 else "length" for place in range(len(rows))]
-    items[["content_composite", "category_agreement", "importance_error"]] = np.nan
-    return RunScores(items, {"h2htalk": "0", "embedder": "none, drawn"}, manifest)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +37,9 @@ def full(tmp_path_factory):
     rows, draw = chosen_rows(), random.Random(0)
     vocabulary = [word for row in rows for word in row["reference"].split()]
     answers = [" ".join(draw.choices(vocabulary, k=len(row["reference"].split()))) for row in rows]
-    answers[0], answers[1], answers[2] = EVIL, "", "A lone surrogate \ud800, a ]]> and a \x00 go by. Quokka."
+    answers[0], answers[1], answers[2] = HOSTILE, "", "A lone surrogate \ud800, a ]]> and a \x00 go by. Quokka."
     folder = tmp_path_factory.mktemp("report") / "run"
-    scores = run_of(folder, rows, answers)
+    scores = scored_run(folder, rows, answers)
     file = folder / "report.html"
     file.write_text(html(scores, folder), "utf-8")
     return file, scores, rows
@@ -123,20 +95,20 @@ def test_the_data_hold_every_item_with_what_the_model_was_sent(full):
 def test_a_removed_principle_is_not_shown_as_sent(tmp_path):
     rows = chosen_rows("ItineraryResponse", 2)
     kept = [name for name in SAP if name != "autonomy"]
-    data = data_of(html(run_of(tmp_path / "run", rows, ["Yes.", "No."], kept), tmp_path / "run"))
+    data = data_of(html(scored_run(tmp_path / "run", rows, ["Yes.", "No."], kept), tmp_path / "run"))
     assert not any("Their life, their choice" in part for part in data["paragraphs"])
     assert any("Secure base" in part for part in data["paragraphs"])
 
 
 def test_few_configs_make_no_radar_and_no_overall(tmp_path):
     rows = chosen_rows("ItineraryResponse,DialogueBase", 2)
-    page = html(run_of(tmp_path / "run", rows, ["Yes.", "", "No.", ""]), tmp_path / "run")
+    page = html(scored_run(tmp_path / "run", rows, ["Yes.", "", "No.", ""]), tmp_path / "run")
     assert 'class="radar"' not in page
     assert "<dt>Overall S</dt><dd>–</dd>" in page
 
 
 def test_scores_of_other_records_are_refused(tmp_path):
-    scores = run_of(tmp_path / "run", chosen_rows("ItineraryResponse", 3), ["a", "b", "c"])
+    scores = scored_run(tmp_path / "run", chosen_rows("ItineraryResponse", 3), ["a", "b", "c"])
     swapped = RunScores(scores.items.iloc[[1, 0, 2]], scores.signature, scores.manifest)
     with pytest.raises(H2HTalkError, match="scores of other records"):
         html(swapped, tmp_path / "run")
@@ -200,21 +172,21 @@ def test_the_radar_puts_values_on_their_axes():
 def judged(tmp_path_factory):
     """Three ItineraryBasic, two ItineraryMiddle, one that is not judged; S = 0.5, so J = 1.5 + 0.4 J_judge.
 
-    The marks of judge a, then of judge EVIL (None where it failed): 5 4, 5 5, 2 None | 0 2, 5 5.
+    The marks of judge a, then of judge HOSTILE (None where it failed): 5 4, 5 5, 2 None | 0 2, 5 5.
     """
     folder = tmp_path_factory.mktemp("judged") / "run"
     rows = [row for task, n in (("ItineraryBasic", 3), ("ItineraryMiddle", 2)) for row in chosen_rows(task, n)]
     rows += chosen_rows("ItineraryResponse", 1)
-    scores = run_of(folder, rows, [f"Answer {place}." for place in range(6)])
+    scores = scored_run(folder, rows, [f"Answer {place}." for place in range(6)])
     scores.items["composite"] = 0.5
     scores.items.to_parquet(folder / "scores.parquet")
     (folder / "score.json").write_text(json.dumps({"signature": scores.signature}))
-    Panel(("a", EVIL)).write(folder)
+    Panel(("a", HOSTILE)).write(folder)
     items = judged_items(folder)
-    for judge, marks in (("a", [5, 5, 2, 0, 5]), (EVIL, [4, 5, None, 2, 5])):
+    for judge, marks in (("a", [5, 5, 2, 0, 5]), (HOSTILE, [4, 5, None, 2, 5])):
         for item, mark in zip(items, marks, strict=True):
             line = {"id": item.id, "judge": judge, "key": item_key(item, judge, 0, 0), "rubric": item.rubric.name}
-            line |= {"unscored": f"no reply\n{EVIL}"} if mark is None else verdict_line(mark)
+            line |= {"unscored": f"no reply\n{HOSTILE}"} if mark is None else verdict_line(mark)
             append_judgement(folder, line)
     reviews = Reviews.create(folder, items_of_run(folder), {"seed": 0})
     for rater in ("Ana", "Ben"):
@@ -226,7 +198,7 @@ def judged(tmp_path_factory):
 
 def verdict_line(mark):
     """What a judgement says, the same mark for every criterion, a gap of 0.5 for a 4 or 5 and none else."""
-    why = {"answer_first": [f"It deserves a {mark}.\nb, answer first: {EVIL}"], "reference_first": ["So."]}
+    why = {"answer_first": [f"It deserves a {mark}.\nb, answer first: {HOSTILE}"], "reference_first": ["So."]}
     gap = 0.5 if mark > 3 else 0.0
     return {"score": float(mark), "verdict": dict.fromkeys(CRITERIA, float(mark)), "position_gap": gap, "why": why}
 
@@ -252,7 +224,7 @@ def test_a_judged_run_by_hand(judged):
     assert "Agreement of the panel (Krippendorff&#39;s alpha, interval): scores 0." in page
     assert "unscored, 1: &lt;/script&gt;" in page
     assert '<td>flagged</td><td class="number">2</td><td class="number">1</td>' in page
-    assert f"judge:a,{EVIL}".replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in page
+    assert f"judge:a,{HOSTILE}".replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in page
     assert [tag for tag, _ in Elements(page).found].count("script") == 2
 
 
@@ -272,10 +244,10 @@ def test_judged_items_say_who_gave_what_and_why(judged):
         [],
     ]
     fives = "well paced 5 · true to persona 5 · grounded 5 · vivid 5 · keeps form 5"
-    assert first["marks"] == f"a: {fives}\n{EVIL}: {fives.replace('5', '4')}"
-    assert third["marks"].splitlines()[1] == f"unscored: {EVIL}: no reply {EVIL}"
+    assert first["marks"] == f"a: {fives}\n{HOSTILE}: {fives.replace('5', '4')}"
+    assert third["marks"].splitlines()[1] == f"unscored: {HOSTILE}: no reply {HOSTILE}"
     assert first["why"].splitlines()[:2] == [
-        f"a, answer first: It deserves a 5. b, answer first: {EVIL}",  # a line break makes no second judge
+        f"a, answer first: It deserves a 5. b, answer first: {HOSTILE}",  # a line break makes no second judge
         "a, reference first: So.",
     ]
     assert (last["J"], last["marks"], last["why"]) == ("", "", "")
@@ -297,7 +269,7 @@ def test_without_judgements_nothing_is_said_of_judges(full):
 
 
 def test_a_run_of_which_nothing_is_judged_yet(tmp_path):
-    scores = run_of(tmp_path / "run", chosen_rows("ItineraryBasic", 2), ["Yes.", "No."])
+    scores = scored_run(tmp_path / "run", chosen_rows("ItineraryBasic", 2), ["Yes.", "No."])
     Panel(("a",)).write(tmp_path / "run")
     page = html(scores, tmp_path / "run", JudgedRun.read(tmp_path / "run", scores, {}))
     assert cells_of(page, "judged") == [
@@ -309,7 +281,7 @@ def test_a_run_of_which_nothing_is_judged_yet(tmp_path):
 
 def test_a_run_that_only_people_marked_has_a_j_where_they_did(tmp_path):
     folder = tmp_path / "run"
-    scores = run_of(folder, chosen_rows("ItineraryBasic", 3), ["Yes.", "No.", "Well."])
+    scores = scored_run(folder, chosen_rows("ItineraryBasic", 3), ["Yes.", "No.", "Well."])
     scores.items["composite"] = 0.5
     reviews = Reviews.create(folder, items_of_run(folder, count=3), {"seed": 0})
     assert JudgedRun.read(folder, scores, human_scores(folder)) is None  # drawn, but nobody has marked
@@ -335,7 +307,7 @@ def test_a_run_that_only_people_marked_has_a_j_where_they_did(tmp_path):
 
 def test_a_config_of_one_item_has_no_interval_on_the_page(tmp_path):
     rows = [row for task, n in (("ItineraryBasic", 1), ("ItineraryMiddle", 2)) for row in chosen_rows(task, n)]
-    scores = run_of(tmp_path / "run", rows, ["A day.", "08:00 tea", "Another."])
+    scores = scored_run(tmp_path / "run", rows, ["A day.", "08:00 tea", "Another."])
     told = " ".join(re.sub(r"<[^>]*>", " ", html(scores, tmp_path / "run")).split())
     assert re.search(r"Itinerary Basic 1 \d+\.\d\d – ", told)
     assert re.search(r"Itinerary Middle 2 \d+\.\d\d \d+\.\d to \d+\.\d ", told)
@@ -378,8 +350,8 @@ def tab_of(browser, file):
 
 def test_it_opens_from_disk_quietly_and_fits_a_phone(opened, full):
     assert opened.evaluate("document.documentElement.scrollWidth") == 390
-    assert opened.title() == f"a model {EVIL} + team/lora@1 on H2HTalk"
-    assert opened.inner_text("h1") == f"a model {EVIL} + team/lora@1"
+    assert opened.title() == f"a model {HOSTILE} + team/lora@1 on H2HTalk"
+    assert opened.inner_text("h1") == f"a model {HOSTILE} + team/lora@1"
     assert opened.locator("nav a").count() == opened.locator("main > section").count() == 6
     assert (opened.noise, opened.asked) == ([], [full[0].as_uri()])
 
@@ -392,7 +364,7 @@ def test_the_filter_finds_by_config_flag_and_text(opened, full):
     assert count() == "444 found"
     assert opened.is_hidden("#extremes")
     opened.select_option("[name=flag]", "out of form")
-    chosen = scores.items[(scores.items["task"] == "ItineraryMiddle") & scores.items["contract"].notna()]
+    chosen = scores.items[(scores.items["task"] == "ItineraryMiddle") & scores.items["format_error"].notna()]
     assert count() == f"{len(chosen)} found"
     shown = opened.locator("#found .big")
     assert shown.count() == 25
@@ -418,7 +390,7 @@ def test_the_filter_finds_by_config_flag_and_text(opened, full):
 def test_markup_in_a_found_answer_is_text_and_the_system_text_unfolds(opened, full):
     _, _, rows = full
     opened.fill("[name=text]", "document.title")
-    assert opened.inner_text("#found .answer") == EVIL
+    assert opened.inner_text("#found .answer") == HOSTILE
     opened.click("#found .system summary")
     shown = opened.locator("#found .system p")
     shown.filter(has_text="Secure base").wait_for()
@@ -455,8 +427,8 @@ def test_the_filter_finds_what_is_flagged_unscored_and_reviewed(opened_judged, j
     assert found == {"flagged": [ids[0], ids[3]], "unscored": [ids[2]], "reviewed": [ids[3]]}
     said = page.inner_text("#found .judged")
     assert "J_judge\n1.00\npeople\n4.00" in said
-    assert f"{EVIL}: well paced 2" in said
-    assert f"a, answer first: It deserves a 0. b, answer first: {EVIL}" in said
+    assert f"{HOSTILE}: well paced 2" in said
+    assert f"a, answer first: It deserves a 0. b, answer first: {HOSTILE}" in said
     page.select_option("[name=flag]", "")
     page.select_option("[name=task]", "ItineraryResponse")
     assert page.locator("#found .card").count() == 1

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 from helpers.board_runs import make_run
 
-from h2htalk_metric.reports.run_report import markdown, scores_table
-from h2htalk_metric.runs.compare import comparison_table
+from h2htalk_metric.reports.run_report import comparison_table, markdown, scores_table
 from h2htalk_metric.runs.scoring import RunScores
-from h2htalk_metric.stats.bootstrap import PairedTest
+from h2htalk_metric.stats.significance import PairedTest
 
 
 @pytest.fixture(scope="module")
