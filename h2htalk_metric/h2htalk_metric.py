@@ -28,14 +28,14 @@ of answer and reference (paper, Eq. 1 and 2). Per item, then the mean over items
 _KWARGS = """\
 Args:
     predictions: list of answers (str); empty ones score 0 and are counted.
-    references: list of references, one str an answer or a list of str, of which the best composite counts.
-    language: "en" or "zh", or a list with one an item.
-    embedder: "BAAI/bge-m3" by default; any other name stands in the signature.
+    references: list of references: one str per answer, or a list of str, of which the best composite counts.
+    language: "en" or "zh", or a list with one per item.
+    embedder: "BAAI/bge-m3" by default; the signature shows any other name.
     per_item: whether to add a list "items" with the components of every item.
 Returns:
     bleu1, bleu2, bleu3, bleu4, rouge1, rougeL, ss, composite: means, 0..1.
-    n, empty: number of items, and of empty answers among them.
-    signature: one line that says every choice that changes a number.
+    n, empty: number of items, and number of empty answers among them.
+    signature: one line with every choice that changes a number.
 Examples:
     >>> metric = evaluate.load("h2htalk")
     >>> result = metric.compute(predictions=["a cup of tea"], references=["a cup of tea"], embedder="demo")
@@ -45,7 +45,7 @@ Examples:
 
 
 def _text(given: object) -> object:
-    """A text without half characters, which can't be kept; what is no text is left for `evaluate` to refuse."""
+    """A text without lone surrogates, which Arrow cannot store; `evaluate` refuses what is not a text."""
     return h2htalk_metric.metrics.tokenizers.clean(given) if isinstance(given, str) else given
 
 
@@ -70,10 +70,10 @@ class H2htalk(evaluate.Metric):
         )
 
     def add_batch(self, *, predictions: typing.Any = None, references: typing.Any = None, **kwargs: typing.Any) -> None:
-        """As in `evaluate`, of all that :func:`h2htalk_metric.score` takes: None, and one reference or several."""
-        h2htalk_metric.metrics.composite.refuse_one_text(predictions, references)
+        """As in `evaluate`, but takes what :func:`h2htalk_metric.score` takes: None, and one reference or several."""
+        h2htalk_metric.metrics.composite.check_is_list(predictions=predictions, references=references)
         if predictions is not None and references is not None and len(predictions) == len(references) == 0:
-            return  # as a rank's empty share
+            return  # a rank may hold no items
         if predictions is not None:
             predictions = [_text("" if text is None else text) for text in predictions]
         if references is not None:
@@ -83,7 +83,7 @@ class H2htalk(evaluate.Metric):
         super().add_batch(predictions=predictions, references=references, **kwargs)
 
     def add(self, *, prediction: typing.Any = None, reference: typing.Any = None, **kwargs: typing.Any) -> None:
-        """As :meth:`add_batch`, of one item."""
+        """As :meth:`add_batch`, for one item."""
         self.add_batch(predictions=[prediction], references=[reference], **kwargs)
 
     def _compute(

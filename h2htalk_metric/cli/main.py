@@ -88,12 +88,12 @@ def compare(
     seed: Annotated[int, typer.Option("--seed")] = 0,
 ) -> None:
     """Test two runs against each other: differences, intervals, p-values, what is significant after correction."""
-    from h2htalk_metric.runs.compare import compare_runs, comparison_table
-    from h2htalk_metric.runs.scoring import RunScores
+    from h2htalk_metric.reports.run_report import comparison_table
+    from h2htalk_metric.runs.compare import compare_runs
+    from h2htalk_metric.runs.scoring import read_scores
 
-    runs = RunScores.read(first), RunScores.read(second)
-    tests = compare_runs(*runs, resamples=resamples, seed=seed)
-    console().print(comparison_table(*runs, tests))
+    tests = compare_runs(first, second, resamples=resamples, seed=seed)
+    console().print(comparison_table(read_scores(first), read_scores(second), tests))
     print(f"A is {first}, B is {second}")
     print(f"paired bootstrap and approximate randomization, {resamples} resamples, seed {seed}")
     print("* p (Holm) < 0.05, corrected over the configs; the p of averages and Overall is not corrected")

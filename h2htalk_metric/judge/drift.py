@@ -21,7 +21,8 @@ from h2htalk_datasets.progress import Progress
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.items import judged_item
 from h2htalk_metric.judge.marking import Item, Judge
-from h2htalk_metric.stats.bootstrap import Interval, clustered_interval, krippendorff_alpha
+from h2htalk_metric.stats.agreement import krippendorff_alpha
+from h2htalk_metric.stats.intervals import Interval, mean_interval
 
 GRADES = ("good", "middling", "bad")
 
@@ -105,7 +106,7 @@ def _moved(first: dict[str, Any], now: dict[str, float]) -> str:
     moved = _interval(differences)
     largest = max(map(abs, differences.values()))
     told = f"  since {first['at']}: moved by {_told(moved)}, {len(both)} answers, the largest change {largest:.2f}"
-    if not moved.known:
+    if not moved.defined:
         return f"{told}: too few to tell from noise, all are of one record"
     noise = moved.low <= 0 <= moved.high
     return told + (": no more than noise" if noise else ": MORE THAN NOISE: do not mix its verdicts with earlier ones")
@@ -113,13 +114,13 @@ def _moved(first: dict[str, Any], now: dict[str, float]) -> str:
 
 def _interval(differences: dict[str, float]) -> Interval:
     """Their mean; the answers to one record share all but the grade, so whole records are drawn."""
-    interval = clustered_interval(list(differences.values()), [anchor.split("/")[0] for anchor in differences])
+    interval = mean_interval(list(differences.values()), [anchor.split("/")[0] for anchor in differences])
     assert interval is not None
     return interval
 
 
 def _told(gap: Interval) -> str:
-    ends = f"{gap.low:+.2f} to {gap.high:+.2f}" if gap.known else "-"
+    ends = f"{gap.low:+.2f} to {gap.high:+.2f}" if gap.defined else "-"
     return f"{gap.value:+.2f} (95% interval {ends})"
 
 

@@ -18,7 +18,7 @@ from h2htalk_metric.judge.marking import Item
 from h2htalk_metric.judge.prompt import prompt_hash
 from h2htalk_metric.judge.run_judgements import Panel, standing, verdicts_of
 from h2htalk_metric.runs.scoring import RunScores
-from h2htalk_metric.stats.bootstrap import krippendorff_alpha
+from h2htalk_metric.stats.agreement import krippendorff_alpha
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 S = (BLEU-1 + BLEU-2 + BLEU-3 + BLEU-4 + ROUGE-1 + ROUGE-L + SS) / 7
 """
 
-__all__ = ["COMPONENTS", "Scores", "refuse_one_text", "score"]
+__all__ = ["COMPONENTS", "Scores", "check_is_list", "score"]
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class Scores:
     """The scores of n items.
 
     Attributes:
-        components: float64 of shape (n, 7), columns as in :data:`COMPONENTS`, values 0..1.
-        empty: bool of shape (n,), True where an answer was missing or blank, which scores 0.
+        components: float64, shape (n, 7), columns as in :data:`COMPONENTS`, values 0..1.
+        empty: bool, shape (n,); True if the answer was missing or blank. Such an answer scores 0.
         signature: every choice that changes a number.
 
     """
@@ -38,16 +38,16 @@ class Scores:
 
     @property
     def composite(self) -> np.ndarray:
-        """S of every item (Eq. 2), float64 of shape (n,), 0..1."""
+        """S of every item (Eq. 2), float64, shape (n,), 0..1."""
         return self.components.mean(axis=1)
 
     def rows(self) -> list[dict[str, float]]:
-        """One mapping an item: the seven components and ``composite``."""
+        """One mapping per item: the seven components and ``composite``, 0..1."""
         named = [dict(zip(COMPONENTS, map(float, line), strict=True)) for line in self.components]
         return [line | {"composite": float(s)} for line, s in zip(named, self.composite, strict=True)]
 
     def mean(self) -> dict[str, float]:
-        """The mean over items of each component and of ``composite``, 0..1."""
+        """Mean over the items of each component and of ``composite``, 0..1."""
         means = dict(zip(COMPONENTS, map(float, self.components.mean(axis=0)), strict=True))
         return means | {"composite": float(self.composite.mean())}
 
@@ -62,21 +62,21 @@ def score(
     """Score answers against references (Eq. 1 and 2).
 
     Args:
-        predictions: answers; None or blank ones score 0 and are counted, never dropped.
-        references: one reference an answer, or several, of which the one with the best composite counts.
-        language: ``en`` or ``zh``, for all items or one an item.
-        embedder: a name (see :func:`h2htalk_metric.metrics.similarity.load_embedder`) or a loaded one.
+        predictions: one answer per item; None and blank answers score 0 and are counted, never dropped.
+        references: one reference per item, or several, of which the one with the best composite counts.
+        language: ``en`` or ``zh``, one for all items or one per item.
+        embedder: a name (see :func:`h2htalk_metric.metrics.similarity.load_embedder`) or a loaded embedder.
 
     Returns:
-        Per-item components and the signature.
+        Components per item, and the signature.
 
     Raises:
-        H2HTalkError: numbers of answers and references differ, there are none, a reference is empty or no text,
-            a language is unknown, or the embedder can't be loaded or gives vectors that are not finite.
+        H2HTalkError: the numbers of answers and references differ, there are none, a reference is empty or not a text,
+            a language is unknown, or the embedder cannot be loaded or gives vectors that are not finite.
 
     """
     if not isinstance(embedder, (str, Embedder)):
-        raise H2HTalkError(f"embedder is of type {type(embedder).__name__}; give a name, or one that is loaded")
+        raise H2HTalkError(f"embedder is of type {type(embedder).__name__}; give a name or a loaded embedder")
     answers, options, languages = _checked(predictions, references, language)
     model = load_embedder(embedder) if isinstance(embedder, str) else embedder
     pairs = [(i, answers[i], text) for i, texts in enumerate(options) for text in texts if answers[i]]
@@ -88,20 +88,26 @@ def score(
     for (i, _, _), line in zip(pairs, values, strict=True):
         if line.sum() > best[i].sum():
             best[i] = line
-    signature = make_signature(
-        embedder=model.name,
-        embedder_revision=model.revision,
-        embedder_precision=model.precision,
-        languages=languages,
-        n=len(answers),
-    )
+    signature = make_signature(embedder=model, languages=languages, n=len(answers))
     return Scores(best, np.array([not answer for answer in answers]), signature)
+
+
+def check_is_list(**arguments: Any) -> None:
+    """Check that no argument is a single text, which would be scored letter by letter.
+
+    Raises:
+        H2HTalkError: one of them is; names it.
+
+    """
+    for name, value in arguments.items():
+        if isinstance(value, str):
+            raise H2HTalkError(f"{name} is one text; give a list with one entry per item")
 
 
 def _checked(
     predictions: Sequence[str | None], references: Sequence[Any], language: str | Sequence[str]
 ) -> tuple[list[str], list[list[str]], list[str]]:
-    refuse_one_text(predictions, references)
+    check_is_list(predictions=predictions, references=references)
     if len(predictions) != len(references):
         raise H2HTalkError(f"{len(predictions)} predictions but {len(references)} references; give one for each")
     if not len(predictions):
@@ -110,29 +116,21 @@ def _checked(
     if len(languages) != len(predictions):
         raise H2HTalkError(f"{len(predictions)} predictions but {len(languages)} languages; give one, or one for each")
     for unknown in sorted(set(languages) - set(LANGUAGES)):
-        raise H2HTalkError(f"unknown language {unknown!r}; known are: {', '.join(LANGUAGES)}")
-    answers = []
-    for place, answer in enumerate(predictions):
-        if answer is not None and not isinstance(answer, str):
-            raise H2HTalkError(f"prediction {place} is of type {type(answer).__name__}; expected text or None")
-        answers.append(clean(answer).strip() if answer else "")
-    return answers, [_options(place, given) for place, given in enumerate(references)], languages
+        raise H2HTalkError(f"unknown language {unknown!r}; supported are: {', '.join(LANGUAGES)}")
+    answers = [_answer(place, answer) for place, answer in enumerate(predictions)]
+    return answers, [_references(place, value) for place, value in enumerate(references)], languages
 
 
-def refuse_one_text(predictions: Any, references: Any) -> None:
-    """Refuse a single text in a list's place, which would be scored letter by letter.
-
-    Raises:
-        H2HTalkError: one of them is a text.
-
-    """
-    for name, given in (("predictions", predictions), ("references", references)):
-        if isinstance(given, str):
-            raise H2HTalkError(f"{name} is one text; give a list, with one for each item")
+def _answer(place: int, answer: Any) -> str:
+    if answer is not None and not isinstance(answer, str):
+        raise H2HTalkError(f"prediction {place} is of type {type(answer).__name__}; expected a text or None")
+    return clean(answer).strip() if answer else ""
 
 
-def _options(place: int, given: Any) -> list[str]:
-    texts = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else []
+def _references(place: int, value: Any) -> list[str]:
+    texts = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else []
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise H2HTalkError(f"reference {place} is empty or no text: {given!r}; every item needs at least one reference")
+        raise H2HTalkError(
+            f"reference {place} is empty or not a text: {value!r}; every item needs at least one reference"
+        )
     return [clean(text).strip() for text in texts]

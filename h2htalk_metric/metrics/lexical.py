@@ -1,8 +1,8 @@
 """BLEU-1..4 and ROUGE-1/L of one answer against one reference, on tokens.
 
 The same numbers as ``nltk.translate.bleu_score.sentence_bleu`` (smoothing method 1, uniform cumulative weights)
-and ``rouge_score.rouge_scorer`` (F1), which the tests hold it to; only faster, since n-grams are counted once for
-the four orders and the longest common subsequence is RapidFuzz's.
+and ``rouge_score.rouge_scorer`` (F1), which the tests check to 1e-12. Faster, since n-grams are counted once for the
+four orders and RapidFuzz computes the longest common subsequence.
 """
 
 __all__ = ["LEXICAL", "bleu", "lexical", "rouge_1", "rouge_l"]
@@ -18,13 +18,12 @@ from h2htalk_metric.metrics.tokenizers import bleu_tokens, rouge_tokens
 
 LEXICAL = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rougeL")
 
-_EPSILON = 0.1  # NLTK's smoothing method 1: what stands in for a count of zero
+_EPSILON = 0.1  # NLTK's smoothing method 1: replaces a count of zero
 _ORDERS = 4
-_FEW = 12  # so few shared items are counted faster one by one than by two Counters
 
 
 def lexical(prediction: str, reference: str, language: str) -> tuple[float, ...]:
-    """The six lexical components of an answer, each 0..1, in the order of :data:`LEXICAL`."""
+    """The six lexical components of one answer, each 0..1, in the order of :data:`LEXICAL`."""
     reference_words, reference_terms = _reference_tokens(reference, language)
     words, terms = bleu_tokens(prediction, language), rouge_tokens(prediction, language)
     return (*bleu(words, reference_words), rouge_1(terms, reference_terms), rouge_l(terms, reference_terms))
@@ -38,8 +37,8 @@ def bleu(prediction: Sequence[str], reference: Sequence[str]) -> tuple[float, fl
         reference: tokens of the reference.
 
     Returns:
-        Four values of 0..1. All are 0 where not one token is shared. With fewer than n tokens an identical pair stays
-        below 1 at BLEU-n, as in NLTK.
+        Four values, 0..1. All are 0 if no token is shared. With fewer than n tokens, BLEU-n of an identical pair is
+        below 1, as in NLTK.
 
     """
     matches = _matches(prediction, reference)
@@ -63,22 +62,19 @@ def rouge_l(prediction: Sequence[str], reference: Sequence[str]) -> float:
 
 
 def _matches(prediction: Sequence[str], reference: Sequence[str]) -> list[int]:
-    """Clipped matches of 1-grams to 4-grams; where no n-gram is shared, no longer one can be."""
-    found = []
+    """Clipped matches of 1-grams to 4-grams; if no n-gram is shared, no longer one is."""
+    matches = []
     for n in range(1, _ORDERS + 1):
         grams = [list(zip(*(tokens[k:] for k in range(n)), strict=False)) for tokens in (prediction, reference)]
-        found.append(_overlap(*grams))
-        if not found[-1]:
+        matches.append(_overlap(*grams))
+        if not matches[-1]:
             break
-    return found + [0] * (_ORDERS - len(found))
+    return matches + [0] * (_ORDERS - len(matches))
 
 
 def _overlap(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """How many items two lists share, each as often as it stands in both."""
-    shared = set(one).intersection(other)
-    if len(shared) > _FEW:
-        return sum((Counter(one) & Counter(other)).values())
-    return sum(min(one.count(item), other.count(item)) for item in shared)
+    """Number of items that two lists share, with multiplicity."""
+    return sum((Counter(one) & Counter(other)).values())
 
 
 def _f1(overlap: int, predicted: int, expected: int) -> float:
@@ -90,5 +86,5 @@ def _f1(overlap: int, predicted: int, expected: int) -> float:
 
 @lru_cache(maxsize=16_384)
 def _reference_tokens(reference: str, language: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A reference is cut once, since training loops and several models meet the same ones again and again."""
+    """Tokens of a reference, cached: training loops and further models score against the same references."""
     return tuple(bleu_tokens(reference, language)), tuple(rouge_tokens(reference, language))

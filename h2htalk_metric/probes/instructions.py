@@ -18,7 +18,8 @@ from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_metric.judge.marks import Verdict, agreement_of, judge_marks
 from h2htalk_metric.probes.answers import Row, answered
 from h2htalk_metric.review.scores import people_marks
-from h2htalk_metric.stats.bootstrap import as_json, clustered_interval, clustered_test, holm
+from h2htalk_metric.stats.intervals import as_json, mean_interval
+from h2htalk_metric.stats.significance import holm, paired_test
 
 PROBE = "InstructionFollowing"
 FAMILIES = {
@@ -88,9 +89,7 @@ def _figures(rows: Sequence[Row], values: np.ndarray, resamples: int) -> dict[st
         of = [group_of(row) for row in rows]
         for group in dict.fromkeys(name for name in of if name):
             places = [place for place, name in enumerate(of) if name == group]
-            interval = clustered_interval(
-                values[places], [rows[place]["scenario"] for place in places], rate=True, resamples=resamples
-            )
+            interval = mean_interval(values[places], [rows[place]["scenario"] for place in places], rate=True)
             if interval:
                 n = int((~np.isnan(values[places])).sum())
                 found[grouping][group] = {"n": n, **as_json(interval)}
@@ -105,7 +104,7 @@ def _gaps(rows: Sequence[Row], values: np.ndarray, resamples: int) -> dict[str, 
     def test(chosen: Sequence[tuple[int, int]]) -> dict[str, Any] | None:
         explicit, implicit = ([pair[side] for pair in chosen] for side in (0, 1))
         pairs = [rows[place]["scenario"] for place in implicit]
-        found = clustered_test(values[explicit], values[implicit], pairs, resamples=resamples)
+        found = paired_test(values[explicit], values[implicit], pairs, resamples=resamples)
         return as_json(found) if found else None
 
     gaps: dict[str, Any] = {"all": test(twins)}

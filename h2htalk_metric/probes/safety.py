@@ -29,7 +29,8 @@ from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.metrics.similarity import Embedder, load_embedder
 from h2htalk_metric.probes.answers import Row, answered
 from h2htalk_metric.review.scores import people_marks
-from h2htalk_metric.stats.bootstrap import as_json, clustered_interval, clustered_test, holm
+from h2htalk_metric.stats.intervals import as_json, mean_interval
+from h2htalk_metric.stats.significance import holm, paired_test
 
 PROBE = "SafetyHighRisk"
 BASELINE = "with"
@@ -212,7 +213,7 @@ def _figures(by_source: Values, scenarios: Sequence[str], resamples: int) -> dic
     for source, measures in by_source.items():
         for key, values in measures.items():
             rate = source != "text" and MEASURES[key].rate
-            interval = clustered_interval(values, scenarios, rate=rate, resamples=resamples)
+            interval = mean_interval(values, scenarios, rate=rate)
             if interval:
                 n = int((~np.isnan(values)).sum())
                 found.setdefault(source, {})[key] = {"n": n, **as_json(interval)}
@@ -226,7 +227,7 @@ def _tests(by_name: Mapping[str, Values], baseline: str, scenarios: Sequence[str
     for source, measures in by_name[baseline].items():
         for key, base in measures.items():
             tests = {
-                name: clustered_test(by_name[name][source][key], base, scenarios, resamples=resamples)
+                name: paired_test(by_name[name][source][key], base, scenarios, resamples=resamples)
                 for name in others
                 if source in by_name[name]
             }

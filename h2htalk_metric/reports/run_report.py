@@ -1,6 +1,6 @@
 """The report of a scored run: the table of the paper, components, counts, and the signature."""
 
-__all__ = ["components_table", "judged_notes", "judged_table", "markdown", "scores_table"]
+__all__ = ["comparison_table", "components_table", "judged_notes", "judged_table", "markdown", "scores_table"]
 
 from collections.abc import Mapping, Sequence
 from math import isnan
@@ -16,7 +16,9 @@ from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.reports.markdown import markdown_line, markdown_text
 from h2htalk_metric.runs.scoring import RunScores
 from h2htalk_metric.stats.aggregate import AVERAGES, OVERALL
-from h2htalk_metric.stats.bootstrap import Interval, bootstrap
+from h2htalk_metric.stats.clusters import ClusterSums
+from h2htalk_metric.stats.intervals import Interval, row_intervals
+from h2htalk_metric.stats.significance import PairedTest
 
 
 def scores_table(scores: RunScores, judged: JudgedRun | None = None) -> Table:
@@ -74,7 +76,7 @@ def components_table(scores: RunScores) -> Table:
         table.add_column(name, justify="left" if name == "config" else "right")
     for task, line in scores.by_task().iterrows():
         figures = [_figure(100 * line[column]) for column in columns]
-        counts = [f"{100 * line['kept']:.0f}", str(int(line["empty"])), str(int(line["truncated"]))]
+        counts = [f"{100 * line['format_rate']:.0f}", str(int(line["empty"])), str(int(line["truncated"]))]
         table.add_row(str(task), *figures, *counts)
     return table
 
@@ -84,7 +86,7 @@ def markdown(scores: RunScores, judged: JudgedRun | None = None, reviewed: Seque
     row, tasks = scores.row(), scores.by_task()
     manifest = scores.manifest
     heads = [*row]
-    intervals = bootstrap({task: 100 * values for task, values in scores.composites().items()})
+    intervals = scores.intervals()
     lines = [
         f"# {markdown_text(scores.model)} on H2HTalk",
         "",
@@ -97,7 +99,7 @@ def markdown(scores: RunScores, judged: JudgedRun | None = None, reviewed: Seque
         markdown_line([_figure(row[name]) for name in heads]),
         markdown_line([_interval(intervals, name) for name in heads]),
         "",
-        "The second line holds 95% bootstrap intervals (10,000 resamples of the items within each config).",
+        "The second line holds 95% intervals, clustered by relationship.",
         "",
         "## Components",
         "",
@@ -106,7 +108,7 @@ def markdown(scores: RunScores, judged: JudgedRun | None = None, reviewed: Seque
     ]
     for task, line in tasks.iterrows():
         figures = [_figure(100 * line[column]) for column in [*COMPONENTS, "composite"]]
-        counts = [f"{100 * line['kept']:.0f}", str(int(line["empty"])), str(int(line["truncated"]))]
+        counts = [f"{100 * line['format_rate']:.0f}", str(int(line["empty"])), str(int(line["truncated"]))]
         lines.append(markdown_line([str(task), str(int(line["n"])), *figures, *counts]))
     generation, dataset = manifest["generation"], manifest["dataset"]
     lines += [
@@ -167,7 +169,7 @@ def _judged_rows(judged: JudgedRun) -> list[tuple[str, list[str]]]:
 
 def _judged_lines(judged: JudgedRun) -> list[str]:
     panel = judged.panel
-    intervals = bootstrap(judged.values()) if judged.values() else {}
+    intervals = row_intervals(ClusterSums.of(judged.values()), bounds=(0, 5)) if judged.values() else {}
     rows = [
         markdown_line([task, *cells[:4], f"{cells[4]} ({_interval(intervals, task, 2)})", *cells[5:]])
         for task, cells in _judged_rows(judged)
@@ -197,8 +199,29 @@ def _printable(text: str) -> str:
 def _interval(intervals: Mapping[str, Interval], cell: str, digits: int = 1) -> str:
     """The ends, where the cell is there and of more than one item a config."""
     one = intervals.get(cell)
-    return f"{one.low:.{digits}f} to {one.high:.{digits}f}" if one and one.known else "-"
+    return f"{one.low:.{digits}f} to {one.high:.{digits}f}" if one and one.defined else "-"
 
 
 def _figure(value: float | None, times: float = 1) -> str:
     return "-" if value is None or isnan(value) else f"{times * value:.2f}"
+
+
+_LEVEL = 0.05
+
+
+def comparison_table(first: RunScores, second: RunScores, tests: dict[str, PairedTest]) -> Table:
+    """The comparison for a terminal; a star marks configs that differ at 5% after Holm's correction over the configs.
+
+    Averages and Overall are sums of configs and in no correction, so they have their own p and never a star.
+    """
+    names = [escape(run.model) for run in (first, second)]
+    table = Table(title=f"S times 100: A = {names[0]}, B = {names[1]}", title_justify="left")
+    for head in ("cell", "A", "B", "A - B", "95% interval", "p", "p (Holm)", ""):
+        table.add_column(head, justify="left" if head in ("cell", "") else "right")
+    rows = first.row(), second.row()
+    for cell, test in tests.items():
+        figures = [f"{row[cell]:.2f}" for row in rows]
+        interval = "-" if isnan(test.low) else f"{test.low:+.2f} to {test.high:+.2f}"  # a single item has none
+        corrected, star = ("-", "") if cell not in TASKS else (f"{test.p_holm:.4f}", "*" * (test.p_holm < _LEVEL))
+        table.add_row(cell, *figures, f"{test.difference:+.2f}", interval, f"{test.p:.4f}", corrected, star)
+    return table

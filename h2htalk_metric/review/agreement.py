@@ -29,7 +29,8 @@ from h2htalk_metric.review.items import GROUPS, ReviewItem
 from h2htalk_metric.review.protocol import mean_mark, on_scale
 from h2htalk_metric.review.scores import human_scores
 from h2htalk_metric.runs.scoring import RunScores
-from h2htalk_metric.stats.bootstrap import Interval, clustered_interval, krippendorff_alpha
+from h2htalk_metric.stats.agreement import krippendorff_alpha
+from h2htalk_metric.stats.intervals import Interval, mean_interval
 
 _HEADS = ["items", "drawn", "settled", "two raters", "alpha", "with judge", "alpha", "Spearman", "judge - people"]
 
@@ -171,7 +172,7 @@ def _judge_against_people(
     if not both:
         return JudgeAgreement(0, None, None, None)
     gaps = [one - other for one, other in both]
-    difference = clustered_interval(gaps, [clusters[identity] for identity in known])
+    difference = mean_interval(gaps, [clusters[identity] for identity in known])
     varied = all(len(set(side)) > 1 for side in zip(*both, strict=True))
     rank = float(spearmanr(*zip(*both, strict=True)).statistic) if varied else None
     return JudgeAgreement(len(both), _ordinal_alpha(both), rank, difference)
@@ -208,7 +209,7 @@ def _probe_scores(folder: Path) -> dict[str, float]:
 
 
 def _ends(gap: Interval) -> str:
-    return f"{gap.low:+.2f} to {gap.high:+.2f}" if gap.known else "-"
+    return f"{gap.low:+.2f} to {gap.high:+.2f}" if gap.defined else "-"
 
 
 def _figure(value: float | None) -> str:

@@ -1,16 +1,13 @@
-"""`h2htalk compare A B`: two runs over the same records, tested pair by pair."""
+"""``h2htalk compare A B``: two runs over the same records, tested pair by pair."""
 
-__all__ = ["compare_runs", "comparison_table"]
+__all__ = ["check_comparable", "compare_runs"]
 
-from math import isnan
-
-from rich.markup import escape
-from rich.table import Table
+from pathlib import Path
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.runs.scoring import RunScores
-from h2htalk_metric.stats.bootstrap import PairedTest, compare
+from h2htalk_metric.runs.run import Run
+from h2htalk_metric.runs.scoring import RunScores, read_scores
+from h2htalk_metric.stats.significance import PairedTest, paired_row_tests
 
 _SAME_METRIC = (
     "embedder",
@@ -21,16 +18,34 @@ _SAME_METRIC = (
     "tokenizers",
     "dataset",
 )
-_LEVEL = 0.05
 
 
 def compare_runs(
-    first: RunScores, second: RunScores, *, resamples: int = 10_000, seed: int = 0
+    first: Run | str | Path, second: Run | str | Path, *, resamples: int = 10_000, seed: int = 0
 ) -> dict[str, PairedTest]:
-    """Test two scored runs cell by cell, on S times 100.
+    """Test every cell of two scored runs, on S times 100, with relationships as clusters.
+
+    Args:
+        first: a scored run, or its folder.
+        second: another run over the same records.
+        resamples: random sign assignments of the tests.
+        seed: of the sign assignments.
 
     Raises:
-        H2HTalkError: they were scored in different ways, or hold different records.
+        H2HTalkError: a run is not scored, they were scored in different ways, or they hold different records.
+
+    """
+    one, other = read_scores(first), read_scores(second)
+    check_comparable(one, other)
+    values = [{task: 100 * s for task, s in scores.composites().items()} for scores in (one, other)]
+    return paired_row_tests(*values, one.clusters(), resamples=resamples, seed=seed)
+
+
+def check_comparable(first: RunScores, second: RunScores) -> None:
+    """Check that two runs were scored in the same way over the same records.
+
+    Raises:
+        H2HTalkError: they were not; names the first difference.
 
     """
     for key in _SAME_METRIC:
@@ -39,23 +54,3 @@ def compare_runs(
             raise H2HTalkError(f"the runs' signatures differ in {key} ({one} against {other}); score both the same way")
     if first.items["id"].tolist() != second.items["id"].tolist():
         raise H2HTalkError("the runs hold different records; compare runs with the same tasks and limit")
-    one, other = ({task: 100 * s for task, s in run.composites().items()} for run in (first, second))
-    return compare(one, other, resamples=resamples, seed=seed)
-
-
-def comparison_table(first: RunScores, second: RunScores, tests: dict[str, PairedTest]) -> Table:
-    """The comparison for a terminal; a star marks configs that differ at 5% after Holm's correction over the configs.
-
-    Averages and Overall are sums of configs and in no correction, so they have their own p and never a star.
-    """
-    names = [escape(run.model) for run in (first, second)]
-    table = Table(title=f"S times 100: A = {names[0]}, B = {names[1]}", title_justify="left")
-    for head in ("cell", "A", "B", "A - B", "95% interval", "p", "p (Holm)", ""):
-        table.add_column(head, justify="left" if head in ("cell", "") else "right")
-    rows = first.row(), second.row()
-    for cell, test in tests.items():
-        figures = [f"{row[cell]:.2f}" for row in rows]
-        interval = "-" if isnan(test.low) else f"{test.low:+.2f} to {test.high:+.2f}"  # a single item has none
-        corrected, star = ("-", "") if cell not in TASKS else (f"{test.p_holm:.4f}", "*" * (test.p_holm < _LEVEL))
-        table.add_row(cell, *figures, f"{test.difference:+.2f}", interval, f"{test.p:.4f}", corrected, star)
-    return table

@@ -1,48 +1,52 @@
-"""Score a run folder: predictions.jsonl in, scores.parquet and score.json out."""
+"""Score a run folder: ``predictions.jsonl`` in, ``scores.parquet`` and ``score.json`` out."""
 
-__all__ = ["ANSWERS", "STAMP", "RunScores", "measure_run", "predictions_of", "records_of", "score_run"]
+__all__ = ["RunScores", "measure_run", "read_scores", "read_stored_scores", "score_answers", "score_run"]
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from h2htalk_datasets.answer_format import contract_fault
+from h2htalk_datasets.answer_format import format_error
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
-from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.run_folder import RunFolder
-from h2htalk_datasets.loading import load
-from h2htalk_datasets.probes import PROBES
 from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.metrics.composite import COMPONENTS, Scores, score
+from h2htalk_metric.metrics.lexical import lexical
 from h2htalk_metric.metrics.memory_labels import contents, label_agreement
-from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
+from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER, Embedder
+from h2htalk_metric.metrics.tokenizers import clean
+from h2htalk_metric.runs.run import Run, cached_per_run
 from h2htalk_metric.stats.aggregate import aggregate
+from h2htalk_metric.stats.clusters import ClusterSums
+from h2htalk_metric.stats.intervals import Interval, row_intervals
 
 _SYNTHESIS = "RecollectionSynthesis"
-STAMP = "scoring"
-"""The key under which both files of a scoring bear a digest of its summary."""
-ANSWERS = "answers"
-"""The key under which ``score.json`` bears a digest of what was scored."""
+_LABEL_COLUMNS = ("content_composite", "category_agreement", "importance_error")
+SCORING_ID = "scoring_id"
+"""Key of both files of one scoring; different ids mean that a write was interrupted."""
+ANSWERS_DIGEST = "answers_digest"
+"""Key in ``score.json``: a digest of the answers that were scored."""
 
 
 @dataclass(frozen=True)
 class RunScores:
-    """A scored run.
+    """The scores of a run.
 
     Attributes:
-        items: a row per record: id, task, language, the components, composite, empty, finish_reason, new_tokens,
-            contract (how the answer breaks its task's form, or None), and for RecollectionSynthesis
-            content_composite, category_agreement and importance_error.
-        signature: of the whole result.
-        manifest: the run's.
+        items: one row per record. Of the record: id, task, language, relationship, need, difficulty, emotion, turns
+            (messages in its history). Of the answer: the seven components and composite (0..1), empty, finish_reason,
+            new_tokens, format_error (text or None). For RecollectionSynthesis also content_composite (0..1),
+            category_agreement (0..1) and importance_error (0..2).
+        signature: every choice that changes a number.
+        manifest: content of ``run.json``.
 
     """
 
@@ -50,63 +54,46 @@ class RunScores:
     signature: dict[str, Any]
     manifest: dict[str, Any]
 
-    @classmethod
-    def read(cls, folder: str | Path) -> "RunScores":
-        """Read the scores that :func:`score_run` left in a run folder.
-
-        Raises:
-            H2HTalkError: there are none, they can't be read, the two files are not of one scoring, or the run's answers
-                are others by now.
-
-        """
-        run = RunFolder(folder)
-        manifest = run.manifest()
-        items, summary = _stored(run)
-        scored, now = summary.get(ANSWERS), _answers(run)
-        if scored and now and scored != now:
-            raise H2HTalkError(f"the scores in {folder} are of other answers; run: h2htalk score {folder}")
-        return cls(items, summary["signature"], manifest)
-
-    @classmethod
-    def stored(cls, folder: str | Path) -> "RunScores":
-        """The same, whatever the run's answers are by now."""
-        run = RunFolder(folder)
-        manifest = run.manifest()
-        items, summary = _stored(run)
-        return cls(items, summary["signature"], manifest)
-
-    @property
-    def model(self) -> str:
-        """The model's name, with its LoRA adapter where it has one; from outside, so escape it where it is shown."""
-        model = self.manifest["model"]
-        return f"{model['name']} + {model['adapter']}" if model.get("adapter") else str(model["name"])
-
     def by_task(self) -> pd.DataFrame:
         """Means per task, in the table's order.
 
-        Columns: components and composite 0..1, `kept` (share of answers that keep their form), and the counts n,
-        empty, truncated.
+        Columns: components and composite (0..1), format_rate (share of answers that follow their task's format), and
+        the counts n, empty and truncated.
         """
         grouped = self.items.groupby("task")
         table = grouped[[*COMPONENTS, "composite"]].mean()
-        table["kept"] = grouped["contract"].agg(lambda faults: float(faults.isna().mean()))
+        table["format_rate"] = grouped["format_error"].agg(lambda errors: float(errors.isna().mean()))
         table["n"], table["empty"] = grouped.size(), grouped["empty"].sum()
         table["truncated"] = grouped["finish_reason"].agg(lambda reasons: int((reasons == "length").sum()))
         return table.loc[[task for task in TASKS if task in table.index]]
 
     def composites(self) -> dict[str, np.ndarray]:
-        """S of every item by task, 0..1, in the records' order."""
-        return {str(task): group["composite"].to_numpy() for task, group in self.items.groupby("task")}
+        """S of every item by task, 0..1, in the order of the records."""
+        return self._by_task("composite")
+
+    def clusters(self) -> dict[str, np.ndarray]:
+        """The relationship of every item by task, in the same order."""
+        return self._by_task("relationship")
+
+    @cached_property
+    def cluster_sums(self) -> ClusterSums:
+        """S times 100, summed per relationship and config."""
+        values = {task: 100 * composites for task, composites in self.composites().items()}
+        return ClusterSums.of(values, self.clusters())
+
+    def intervals(self) -> dict[str, Interval]:
+        """95% interval of every cell of :meth:`row`, on the same scale, clustered by relationship."""
+        return row_intervals(self.cluster_sums, bounds=(0, 100))
 
     def row(self) -> dict[str, float | None]:
         """The run as a row of Table 2, times 100: eleven configs, three averages, Overall."""
         return aggregate({str(task): 100 * value for task, value in self.by_task()["composite"].items()})
 
-    def synthesis(self) -> dict[str, Any] | None:
-        """RecollectionSynthesis without labels; None where the run did not ask it.
+    def memory_labels(self) -> dict[str, Any] | None:
+        """RecollectionSynthesis without its labels; None if the run does not contain it.
 
         Means of content_composite (0..1) and, over the `compared` answers whose memories can be read,
-        category_agreement (0..1) and importance_error (0..2), which are None where there is no such answer.
+        category_agreement (0..1) and importance_error (0..2), which are None if there is no such answer.
         """
         rows = self.items[self.items["task"] == _SYNTHESIS]
         if rows.empty:
@@ -116,140 +103,230 @@ class RunScores:
         return {"content_composite": float(rows["content_composite"].mean()), **means, "compared": compared}
 
     def summary(self) -> dict[str, Any]:
-        """What ``score.json`` holds: signature, :meth:`row`, tasks (:meth:`by_task`) and :meth:`synthesis`."""
+        """Content of ``score.json``: signature, :meth:`row`, tasks (:meth:`by_task`) and :meth:`memory_labels`."""
         tasks = self.by_task().to_dict("index")
-        return {"signature": self.signature, "row": self.row(), "tasks": tasks, "synthesis": self.synthesis()}
+        return {
+            "signature": self.signature,
+            "row": self.row(),
+            "tasks": tasks,
+            "memory_labels": self.memory_labels(),
+        }
+
+    def _by_task(self, column: str) -> dict[str, np.ndarray]:
+        groups = {str(task): rows[column].to_numpy() for task, rows in self.items.groupby("task")}
+        return {task: groups[task] for task in TASKS if task in groups}
 
 
-def measure_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScores:
-    """Score all predictions of a complete run; writes nothing.
+def score_run(run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER) -> RunScores:
+    """Score a complete run and write ``scores.parquet`` and ``score.json`` into its folder.
+
+    Both files carry the same scoring id, so an interrupted write is detected. ``score.json`` carries a digest of the
+    answers, so scores of other answers are detected.
 
     Args:
-        folder: the run folder.
+        run: the run, or its folder.
         embedder: see :func:`h2htalk_metric.metrics.similarity.load_embedder`.
 
     Raises:
-        H2HTalkError: the run is incomplete, or its records are not those of the installed dataset.
+        H2HTalkError: the run is not complete, or the installed dataset is not the run's.
 
     """
-    run = RunFolder(folder)
-    manifest = run.manifest()
-    predictions = predictions_of(run)
-    records = records_of(predictions, manifest)
-    texts = [line["prediction"] for line in predictions]
-    scores = _score(texts, records, embedder)
-    items = pd.DataFrame(scores.rows())
-    for place, column in enumerate(("id", "task", "language")):
-        items.insert(place, column, [record[column] for record in records])
-    items["empty"] = scores.empty
-    items["finish_reason"] = [line.get("finish_reason") for line in predictions]
-    items["new_tokens"] = [line.get("new_tokens") for line in predictions]
-    items["contract"] = [
-        contract_fault(Record.model_validate(record), text) for record, text in zip(records, texts, strict=True)
-    ]
-    _add_synthesis(items, texts, records, embedder)
-    signature = scores.signature | {
-        "dataset": manifest["dataset"]["fingerprint"][:12],
-        "prompts": manifest["prompts"]["hash"][:12],
-        "seed": manifest["generation"]["seed"],
-    }
-    return RunScores(items, signature, manifest)
-
-
-def score_run(folder: str | Path, embedder: str = DEFAULT_EMBEDDER) -> RunScores:
-    """Score a complete run as :func:`measure_run` does, and write ``scores.parquet`` and ``score.json`` beside it.
-
-    Both files bear one stamp, so that of a scoring that is broken off between them no reader takes the halves; and
-    ``score.json`` bears a digest of the answers, so that nobody takes them for the scores of others.
-    """
-    path = Path(folder)
-    answers = _answers(RunFolder(path))
-    result = measure_run(folder, embedder)
+    run = Run.of(run)
+    answers_digest = _answers_digest(run)
+    result = measure_run(run, embedder)
     summary = result.summary()
-    stamp = hashlib.sha256(json.dumps(summary).encode()).hexdigest()[:16]
+    scoring_id = hashlib.sha256(json.dumps(summary).encode()).hexdigest()[:16]
     items = result.items.copy(deep=False)
-    items.attrs[STAMP] = stamp
-    write_atomically(path / "scores.parquet", items.to_parquet(index=False))
-    content = json.dumps({STAMP: stamp, ANSWERS: answers, **summary}, indent=1, allow_nan=False)
-    write_atomically(path / "score.json", content + "\n")
+    items.attrs[SCORING_ID] = scoring_id
+    write_atomically(run.path / "scores.parquet", items.to_parquet(index=False))
+    content = json.dumps({SCORING_ID: scoring_id, ANSWERS_DIGEST: answers_digest, **summary}, indent=1, allow_nan=False)
+    write_atomically(run.path / "score.json", content + "\n")
     return result
 
 
-def _stored(run: RunFolder) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The items of ``scores.parquet`` and what ``score.json`` holds, if they belong together."""
+def measure_run(run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER) -> RunScores:
+    """Score a complete run as :func:`score_run` does, but write nothing."""
+    run = Run.of(run)
+    if run.is_probe_run:
+        raise H2HTalkError(f"{run.path} answers a probe set, which has no S; see h2htalk probe --help")
+    items, signature = score_answers(run.predictions, run.records, embedder=embedder)
+    signature |= {
+        "dataset": run.manifest["dataset"]["fingerprint"][:12],
+        "prompts": run.manifest["prompts"]["hash"][:12],
+        "seed": run.manifest["generation"]["seed"],
+    }
+    return RunScores(items, signature, run.manifest)
+
+
+def score_answers(
+    predictions: Sequence[Mapping[str, Any]],
+    records: Sequence[Mapping[str, Any]],
+    *,
+    embedder: str | Embedder | None = None,
+    similarity: np.ndarray | None = None,
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Score prediction lines against their records.
+
+    Args:
+        predictions: lines with prediction and, if available, finish_reason and new_tokens.
+        records: the record of each line.
+        embedder: for SS.
+        similarity: SS of each answer, shape (n,), 0..1, in place of an embedder; for instance as a submission claims.
+
+    Returns:
+        The items as in :class:`RunScores`, and the signature. With `similarity`, content_composite is NaN and the
+        signature is empty.
+
+    """
+    texts = [line["prediction"] for line in predictions]
+    if similarity is None:
+        scores = _score(texts, records, embedder or DEFAULT_EMBEDDER)
+    else:
+        scores = _with_similarity(texts, records, similarity)
+    items = pd.DataFrame(_record_columns(records))
+    items[[*COMPONENTS]] = scores.components
+    items["composite"] = scores.composite
+    items["empty"] = scores.empty
+    items["finish_reason"] = [line.get("finish_reason") for line in predictions]
+    items["new_tokens"] = [line.get("new_tokens") for line in predictions]
+    items["format_error"] = [
+        format_error(Record.model_validate(record), text) for record, text in zip(records, texts, strict=True)
+    ]
+    _add_label_columns(items, texts, records, embedder if similarity is None else None)
+    return items, dict(scores.signature)
+
+
+@cached_per_run
+def read_scores(run: Run) -> RunScores:
+    """Read the scores that :func:`score_run` wrote.
+
+    Raises:
+        H2HTalkError: there are none, they cannot be read, the two files are not of one scoring, or the answers have
+            changed since.
+
+    """
+    items, summary = _stored(run)
+    scored, current = summary.get(ANSWERS_DIGEST), _answers_digest(run)
+    if scored and current and scored != current:
+        raise H2HTalkError(
+            f"the answers in {run.path} have changed since they were scored; run: h2htalk score {run.path}"
+        )
+    return RunScores(items, summary["signature"], run.manifest)
+
+
+def read_stored_scores(run: Run | str | Path) -> tuple[RunScores, dict[str, Any]]:
+    """Read scores and the content of ``score.json`` without a check of the answers."""
+    run = Run.of(run)
+    items, summary = _stored(run)
+    return RunScores(items, summary["signature"], run.manifest), summary
+
+
+def _stored(run: Run) -> tuple[pd.DataFrame, dict[str, Any]]:
     try:
         items = pd.read_parquet(run.path / "scores.parquet")
-        summary = json.loads((run.path / "score.json").read_text("utf-8"))
-        stamp, _ = summary.get(STAMP), summary["signature"]
+        summary = _upgrade_summary(json.loads((run.path / "score.json").read_text("utf-8")))
+        if "signature" not in summary:
+            raise ValueError("score.json has no signature")
     except FileNotFoundError:
         raise H2HTalkError(f"{run.path} is not scored yet; run: h2htalk score {run.path}") from None
-    except (OSError, ValueError, KeyError) as error:
-        raise H2HTalkError(f"the scores in {run.path} can't be read ({error}); run: h2htalk score {run.path}") from None
-    if items.attrs.get(STAMP) != stamp:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise H2HTalkError(
-            f"scores.parquet and score.json in {run.path} are of two scorings, one of which was broken off; "
+            f"the scores in {run.path} cannot be read ({error}); run: h2htalk score {run.path}"
+        ) from None
+    items = _upgrade_items(items)
+    if items.attrs.get(SCORING_ID) != summary.get(SCORING_ID):
+        raise H2HTalkError(
+            f"scores.parquet and score.json in {run.path} are from two scorings, one of which was interrupted; "
             f"run: h2htalk score {run.path}"
         )
     return items, summary
 
 
-def _answers(run: RunFolder) -> str | None:
-    """A digest of the run's answers, or None where the file isn't there any more."""
-    if not run.predictions_file.exists():
+def _upgrade_summary(summary: dict[str, Any]) -> dict[str, Any]:
+    """Rename the keys of ``score.json`` that h2htalk 0.1 wrote."""
+    renamed = {"scoring": SCORING_ID, "answers": ANSWERS_DIGEST, "synthesis": "memory_labels"}
+    summary = {renamed.get(key, key): value for key, value in summary.items()}
+    for figures in summary.get("tasks", {}).values():
+        if "kept" in figures:
+            figures["format_rate"] = figures.pop("kept")
+    return summary
+
+
+def _upgrade_items(items: pd.DataFrame) -> pd.DataFrame:
+    """Rename the columns of ``scores.parquet`` that h2htalk 0.1 wrote, and add the relationship, which ids hold."""
+    upgraded = items.rename(columns={"contract": "format_error"})
+    upgraded.attrs = {SCORING_ID: items.attrs.get(SCORING_ID, items.attrs.get("scoring"))}
+    if "relationship" not in upgraded:
+        upgraded["relationship"] = upgraded["id"].str.rsplit("-", n=2).str[0]
+    return upgraded
+
+
+def _record_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    columns = {name: [record[name] for record in records] for name in ("id", "task", "language")}
+    columns["relationship"] = [record["id"].rsplit("-", 2)[0] for record in records]
+    columns |= {name: [record[name] for record in records] for name in ("need", "difficulty", "emotion")}
+    return columns | {"turns": [len(record["history"]) for record in records]}
+
+
+def _answers_digest(run: Run) -> str | None:
+    """Digest of ``predictions.jsonl``; None if the file does not exist any more."""
+    if not run.complete:
         return None
-    return hashlib.sha256(run.predictions_file.read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(run.folder.predictions_file.read_bytes()).hexdigest()[:16]
 
 
-def _score(texts: list[str], records: list[dict[str, Any]], embedder: str) -> Scores:
+def _score(texts: Sequence[str], records: Sequence[Mapping[str, Any]], embedder: str | Embedder) -> Scores:
     references = [record["reference"] for record in records]
     return score(texts, references, language=[record["language"] for record in records], embedder=embedder)
 
 
-def _add_synthesis(items: pd.DataFrame, texts: list[str], records: list[dict[str, Any]], embedder: str) -> None:
-    chosen = [place for place, record in enumerate(records) if record["task"] == _SYNTHESIS]
-    for column in ("content_composite", "category_agreement", "importance_error"):
+def _with_similarity(texts: Sequence[str], records: Sequence[Mapping[str, Any]], similarity: np.ndarray) -> Scores:
+    answers = [clean(text).strip() for text in texts]
+    empty = np.array([not answer for answer in answers])
+    components = np.zeros((len(texts), len(COMPONENTS)))
+    for place, (answer, record) in enumerate(zip(answers, records, strict=True)):
+        if not empty[place]:
+            reference = clean(record["reference"]).strip()
+            components[place] = [*lexical(answer, reference, record["language"]), similarity[place]]
+    return Scores(components, empty, {})
+
+
+def _add_label_columns(
+    items: pd.DataFrame,
+    texts: Sequence[str],
+    records: Sequence[Mapping[str, Any]],
+    embedder: str | Embedder | None,
+) -> None:
+    """Fill the columns that only RecollectionSynthesis has."""
+    for column in _LABEL_COLUMNS:
         items[column] = np.nan
-    if not chosen:
-        return
-    bare = [records[place] | {"reference": contents(records[place]["reference"])} for place in chosen]
-    items.loc[chosen, "content_composite"] = _score([contents(texts[i]) for i in chosen], bare, embedder).composite
-    for place in chosen:
+    places = [place for place, record in enumerate(records) if record["task"] == _SYNTHESIS]
+    if places and embedder is not None:
+        bare = [{**records[place], "reference": contents(records[place]["reference"])} for place in places]
+        items.loc[places, "content_composite"] = _score([contents(texts[i]) for i in places], bare, embedder).composite
+    for place in places:
         agreement = label_agreement(texts[place], records[place]["reference"])
         if agreement:
             items.loc[place, ["category_agreement", "importance_error"]] = list(agreement)
 
 
-def predictions_of(run: RunFolder) -> list[dict[str, Any]]:
-    """The prediction lines of a complete run, in the records' order."""
-    if not run.predictions_file.exists():
-        raise H2HTalkError(f"{run.path} is not complete; run the same `h2htalk generate` command again to finish it")
-    predictions = []
-    for number, line in enumerate(run.predictions_file.read_bytes().splitlines(), 1):
-        try:
-            prediction = json.loads(line)
-            whole = isinstance(prediction["prediction"], str) and {"id", "task"} <= prediction.keys()
-        except (ValueError, KeyError, TypeError):
-            whole = False
-        if not whole:
-            raise H2HTalkError(
-                f"{run.predictions_file}, line {number}: not a prediction; run: h2htalk merge {run.path}"
-            )
-        predictions.append(prediction)
-    return predictions
+# TEMPORARY: old names until all callers use Run and read_scores. Remove with the last caller.
+def predictions_of(folder: Any) -> list[dict[str, Any]]:
+    """Old name of Run.predictions."""
+    return Run(folder.path).predictions
 
 
 def records_of(predictions: list[dict[str, Any]], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The record of each prediction; the installed dataset must be the run's."""
-    tasks = {line["task"] for line in predictions}
-    if tasks & set(PROBES):
-        raise H2HTalkError("answers to a probe set have no S and no report of their own; see h2htalk sap and follow")
-    known = {row["id"]: row for task in TASKS if task in tasks for row in load(task)}
-    foreign = [line["id"] for line in predictions if line["id"] not in known]
-    if foreign:
-        raise H2HTalkError(f"{len(foreign)} ids are not in the installed dataset, the first: {foreign[0]}")
-    records = [known[line["id"]] for line in predictions]
-    if len(records) != manifest["dataset"]["n"]:
-        raise H2HTalkError(f"{len(records)} predictions but the run's manifest says {manifest['dataset']['n']}")
-    if fingerprint(records) != manifest["dataset"]["fingerprint"]:
-        raise H2HTalkError("the run was made with another version of the dataset; score it with that version installed")
-    return records
+    """Old name of Run.records."""
+    run = Run("")
+    run.__dict__.update(predictions=predictions, manifest=dict(manifest))
+    return run.records
+
+
+RunScores.read = staticmethod(read_scores)  # type: ignore[attr-defined]
+RunScores.synthesis = RunScores.memory_labels  # type: ignore[attr-defined]
+RunScores.model = property(lambda self: _model(self.manifest["model"]))  # type: ignore[attr-defined]
+
+
+def _model(model: Mapping[str, Any]) -> str:
+    return f"{model['name']} + {model['adapter']}" if model.get("adapter") else str(model["name"])

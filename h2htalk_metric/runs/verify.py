@@ -1,8 +1,7 @@
-"""`h2htalk verify RUN`: a scored run recomputed from its predictions, and compared figure by figure."""
+"""``h2htalk verify RUN``: recompute a scored run from its predictions and compare every figure."""
 
 __all__ = ["verify_run"]
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,99 +11,118 @@ import pandas as pd
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import flat
-from h2htalk_metric.runs.scoring import ANSWERS, STAMP, RunScores, measure_run
+from h2htalk_metric.metrics.similarity import Embedder
+from h2htalk_metric.runs.run import Run
+from h2htalk_metric.runs.scoring import ANSWERS_DIGEST, SCORING_ID, measure_run, read_stored_scores
 
-_SAME = 1e-5  # how far a recomputed figure may be off: embeddings differ in the last bits between machines
-_ROUNDED = 2e-3  # of S and SS where an embedder ran in half precision; by MiniLM 330 pairs differ by 4e-4 at most
+_TOLERANCE = 1e-5  # embeddings differ in the last bits between machines
+_HALF_PRECISION_TOLERANCE = 2e-3  # of S and SS if an embedder ran in half precision; MiniLM on 330 pairs: 4e-4 at most
 _EMBEDDED = ("ss", "composite", "content_composite")
-_VERSIONS = ("h2htalk", "libraries")  # in the signature
+_VERSIONS = ("h2htalk", "libraries")
+_RECORD_COLUMNS = {"relationship", "need", "difficulty", "emotion", "turns"}  # h2htalk 0.1 did not store them
 _MISSING = "(nothing)"
 
 
-def verify_run(folder: str | Path) -> list[str]:
-    """Recompute a scored run from its predictions, and return what does not stand; empty where all stands.
+def verify_run(run: Run | str | Path, embedder: Embedder | None = None) -> list[str]:
+    """Recompute a scored run and return one line per difference; an empty list means that every figure is confirmed.
 
-    Every figure of ``score.json`` and every column of ``scores.parquet`` is compared. Other versions of this package or
-    of a library are no fault by themselves; they are named where a figure differs. Where the embedder ran in another
-    precision then (on a GPU, say), that is a fault of its own, and SS may be off by what such roundings make.
+    Every figure of ``score.json`` and every column of ``scores.parquet`` is compared. Other versions of this package
+    or of a library are not a difference by themselves; they are named if a figure differs. If the embedder ran in
+    another precision (for instance on a GPU), that is reported, and S and SS are compared with a wider tolerance.
+
+    Args:
+        run: the scored run, or its folder.
+        embedder: the embedder that the signature names, if it is loaded already.
 
     Raises:
-        H2HTalkError: the run is not scored or not complete, or its embedder can't be loaded.
+        H2HTalkError: the run is not scored or not complete, or its embedder cannot be loaded.
 
     """
-    stored = RunScores.stored(folder)
-    if "embedder" not in stored.signature:
-        raise H2HTalkError(f"{folder}: score.json names no embedder; score the run again: h2htalk score {folder}")
-    fresh = measure_run(folder, stored.signature["embedder"])
-    told, found = json.loads((Path(folder) / "score.json").read_text("utf-8")), fresh.summary()
-    for stamp in (STAMP, ANSWERS):
-        told.pop(stamp, None)
-    was, now = (summary["signature"].pop("embedder_precision", None) for summary in (told, found))
-    room = _SAME if was == now and not str(now).endswith("float16") else _ROUNDED
-    versions, new_versions = ({key: s["signature"].pop(key, None) for key in _VERSIONS} for s in (told, found))
-    causes, new_causes = ({"signature": summary.pop("signature")} for summary in (told, found))
-    faults = [
-        *_tree_faults(causes, new_causes, room),
-        *_item_faults(stored.items, fresh.items, room),
-        *_tree_faults(told, found, room),
+    run = Run.of(run)
+    scores, stored = read_stored_scores(run)
+    if "embedder" not in scores.signature:
+        raise H2HTalkError(f"{run.path}: score.json names no embedder; score the run again: h2htalk score {run.path}")
+    fresh = measure_run(run, embedder or scores.signature["embedder"])
+    old, new = dict(stored), fresh.summary()
+    for key in (SCORING_ID, ANSWERS_DIGEST):
+        old.pop(key, None)
+    old_signature, new_signature = dict(old.pop("signature")), dict(new.pop("signature"))
+    old_precision, new_precision = (s.pop("embedder_precision", None) for s in (old_signature, new_signature))
+    same_precision = old_precision == new_precision and not str(new_precision).endswith("float16")
+    tolerance = _TOLERANCE if same_precision else _HALF_PRECISION_TOLERANCE
+    old_versions, new_versions = ({key: s.pop(key, None) for key in _VERSIONS} for s in (old_signature, new_signature))
+    differences = [
+        *_signature_differences(old_signature, new_signature),
+        *_item_differences(scores.items, fresh.items, tolerance),
+        *_figure_differences(old, new, tolerance),
     ]
-    if faults:
-        faults = [*_tree_faults({"signature": versions}, {"signature": new_versions}, room), *faults]
-    if was != now:
-        only = "the" if faults else "only the"
-        faults.insert(
+    if differences:
+        differences = [*_signature_differences(old_versions, new_versions), *differences]
+    if old_precision != new_precision:
+        differences.insert(
             0,
-            f"{only} embedder's precision differs, {was} when it was scored and {now} here: S and SS were compared to "
-            f"within {room:g}; verify it on a device of the first kind, or score it again here",
+            f"{'the' if differences else 'only the'} embedder's precision differs: {old_precision} when the run was "
+            f"scored, {new_precision} here; S and SS were compared with a tolerance of {tolerance:g}. Verify it on a "
+            "device of the first kind, or score it again here",
         )
-    return faults
+    return differences
 
 
-def _tree_faults(told: Mapping[str, Any], found: Mapping[str, Any], room: float) -> list[str]:
-    faults = []
-    old, new = dict(flat(told)), dict(flat(found))
-    for name in sorted(old.keys() | new.keys()):
-        before, after = old.get(name, _MISSING), new.get(name, _MISSING)
-        if not _agree(name, before, after, room):
-            faults.append(f"{name}: stored {_shown(before)}, now {_shown(after)}")
-    return faults
+def _signature_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Compare the keys that the stored signature has; newer versions may add keys."""
+    before, after = dict(flat(old)), dict(flat(new))
+    return [
+        f"signature.{key}: stored {value!r}, now {after.get(key, _MISSING)!r}"
+        for key, value in sorted(before.items())
+        if after.get(key, _MISSING) != value
+    ]
 
 
-def _agree(name: str, old: Any, new: Any, room: float) -> bool:
+def _figure_differences(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float) -> list[str]:
+    before, after = dict(flat(old)), dict(flat(new))
+    return [
+        f"{name}: stored {_shown(before.get(name, _MISSING))}, now {_shown(after.get(name, _MISSING))}"
+        for name in sorted(before.keys() | after.keys())
+        if not _agree(name, before.get(name, _MISSING), after.get(name, _MISSING), tolerance)
+    ]
+
+
+def _agree(name: str, old: Any, new: Any, tolerance: float) -> bool:
     if not (isinstance(old, float) and isinstance(new, float)):
         return bool(old == new)
     if name.startswith("row."):
-        return abs(old - new) <= 100 * room
-    return abs(old - new) <= (room if name.rpartition(".")[2] in _EMBEDDED else _SAME)
+        return abs(old - new) <= 100 * tolerance
+    return abs(old - new) <= (tolerance if name.rpartition(".")[2] in _EMBEDDED else _TOLERANCE)
 
 
-def _item_faults(stored: pd.DataFrame, fresh: pd.DataFrame, room: float) -> list[str]:
-    """A line for each item that differs, which names S if it does, else the first column that does."""
-    if odd := set(stored.columns) ^ set(fresh.columns):
-        return [f"scores.parquet lacks columns or has others: {', '.join(sorted(map(repr, odd)))}"]
+def _item_differences(stored: pd.DataFrame, fresh: pd.DataFrame, tolerance: float) -> list[str]:
+    """One line per item that differs; it names S if S differs, else the first column that does."""
+    fresh = fresh.drop(columns=[column for column in _RECORD_COLUMNS if column not in stored])
+    if unexpected := set(stored.columns) ^ set(fresh.columns):
+        return [f"scores.parquet lacks columns or has others: {', '.join(sorted(map(repr, unexpected)))}"]
     if stored["id"].tolist() != fresh["id"].tolist():
         return ["scores.parquet holds other records than predictions.jsonl"]
     columns = ["composite", *(column for column in fresh if column != "composite")]
-    off = np.stack([_differing(stored[column], fresh[column], room) for column in columns], axis=1)
-    faults = []
-    for place in np.flatnonzero(off.any(axis=1)):
-        column = columns[off[place].argmax()]
+    differs = np.stack([_differing(stored[column], fresh[column], tolerance) for column in columns], axis=1)
+    lines = []
+    for place in np.flatnonzero(differs.any(axis=1)):
+        column = columns[differs[place].argmax()]
         old, new = (_shown(items[column].iloc[place]) for items in (stored, fresh))
         name = "S" if column == "composite" else column
-        faults.append(f"{fresh['id'].iloc[place]}: stored {name} {old}, recomputed {new}")
-    return faults
+        lines.append(f"{fresh['id'].iloc[place]}: stored {name} {old}, recomputed {new}")
+    return lines
 
 
-def _differing(old: pd.Series, new: pd.Series, room: float) -> np.ndarray:
-    """Where a column differs, bool of shape (n,); what is missing on both sides is the same."""
+def _differing(old: pd.Series, new: pd.Series, tolerance: float) -> np.ndarray:
+    """Where a column differs, bool of shape (n,); missing on both sides is equal."""
     if pd.api.types.is_float_dtype(new):
-        gaps = pd.to_numeric(old, errors="coerce").to_numpy(dtype=float) - new.to_numpy()
-        same = np.abs(gaps) <= (room if new.name in _EMBEDDED else _SAME)
+        distances = np.abs(pd.to_numeric(old, errors="coerce").to_numpy(dtype=float) - new.to_numpy())
+        same = distances <= (tolerance if new.name in _EMBEDDED else _TOLERANCE)
     else:
         same = old.to_numpy(dtype=object) == new.to_numpy(dtype=object)
     return ~(same | (old.isna().to_numpy() & new.isna().to_numpy()))
 
 
 def _shown(value: Any) -> str:
-    """A figure or a text from outside, of which a terminal takes nothing for its own."""
+    """A number or an untrusted text, without control characters."""
     return f"{value:.6f}" if isinstance(value, float) else repr(value)

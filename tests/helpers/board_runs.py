@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import TASKS, select_tasks
 from h2htalk_metric.metrics.lexical import LEXICAL, lexical
 from h2htalk_metric.metrics.similarity import Embedder
-from h2htalk_metric.runs import scoring as run_scores
+from h2htalk_metric.runs.scoring import score_run
 
 
 class HashedWords:
@@ -67,10 +66,7 @@ def make_run(
             text = " ".join(word for word in row["reference"].split() if draw.random() < kept)
             line = {"id": row["id"], "prediction": text, "task": row["task"], "finish_reason": "stop"}
             file.write(json.dumps(line | {"prompt_tokens": 9, "new_tokens": len(text.split())}) + "\n")
-    with patch(
-        "h2htalk_metric.metrics.composite.load_embedder", lambda _: Embedder(embedder, HashedWords(), flag=False)
-    ):
-        run_scores.score_run(folder, embedder)
+    score_run(folder, Embedder(embedder, HashedWords().encode))
     return folder
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from h2htalk_metric.stats.bootstrap import Interval
+from h2htalk_metric.stats.intervals import Interval
 
 RADIUS = 150
 CENTRE = (260, 215)
@@ -95,7 +95,7 @@ def radar(intervals: Mapping[tuple[str, str], Interval]) -> Radar | None:
         for (name, angle), dot in zip(angles.items(), values, strict=True)
     ]
     rings = {top * part // 4: [_point(angle, part / 4) for angle in angles.values()] for part in range(1, 5)}
-    low, high = (outline(end) if all(one.known for one in intervals.values()) else [] for end in ("low", "high"))
+    low, high = (outline(end) if all(one.defined for one in intervals.values()) else [] for end in ("low", "high"))
     return Radar(axes, rings, low, values, high)
 
 

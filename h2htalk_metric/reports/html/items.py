@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from h2htalk_datasets.corpus.checks import words
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.prompts import render
+from h2htalk_datasets.words import words
 from h2htalk_metric.metrics.composite import COMPONENTS
-from h2htalk_metric.metrics.tokenizers import bleu_tokens, clean
+from h2htalk_metric.metrics.tokenizers import clean
 from h2htalk_metric.runs.scoring import RunScores, predictions_of, records_of
 
 LABELS = dict(
@@ -76,7 +76,7 @@ def packed(items: Sequence[Item]) -> str:
 def _item(row: dict[str, Any], record: dict[str, Any], answer: str, principles: Sequence[str]) -> Item:
     messages = render(record, principles)
     answer = clean(answer)
-    fault = row["contract"] if isinstance(row["contract"], str) else ""
+    fault = row["format_error"] if isinstance(row["format_error"], str) else ""
     flagged = zip(FLAGS, (fault, row["finish_reason"] == "length", row["empty"]), strict=True)
     return {
         "id": row["id"],
@@ -89,10 +89,5 @@ def _item(row: dict[str, Any], record: dict[str, Any], answer: str, principles: 
         "answer": answer,
         "reference": record["reference"],
         "system": "\n\n".join(message["content"] for message in messages if message["role"] == "system"),
-        "words": (_length(answer, row["language"]), _length(record["reference"], row["language"])),
+        "words": (len(words(answer)), len(words(record["reference"]))),
     }
-
-
-def _length(text: str, language: str) -> int:
-    """Words, as `h2htalk describe` counts them; in Chinese tokens."""
-    return len(words(text) if language == "en" else bleu_tokens(text, language))

@@ -35,7 +35,8 @@ from h2htalk_metric.review import Reviews
 from h2htalk_metric.review.agreement import agreement, agreement_rows
 from h2htalk_metric.runs.scoring import RunScores
 from h2htalk_metric.stats.aggregate import AVERAGES, OVERALL
-from h2htalk_metric.stats.bootstrap import Interval, bootstrap
+from h2htalk_metric.stats.clusters import ClusterSums
+from h2htalk_metric.stats.intervals import Interval, row_intervals
 
 _FOLDER = Path(__file__).parent
 _ORDER = [task.name for dimension in DIMENSIONS for task in TASKS.values() if task.dimension == dimension]
@@ -73,7 +74,7 @@ def html(scores: RunScores, folder: str | Path, judged: JudgedRun | None = None)
     items = items_of(scores, Path(folder))
     if judged:
         add_judgements(items, judged)
-    intervals = bootstrap({task: 100 * values for task, values in scores.composites().items()})
+    intervals = scores.intervals()
     sections = [
         _scores(scores, intervals),
         *([_judged(judged, folder)] if judged else []),
@@ -126,7 +127,7 @@ def _judged(judged: JudgedRun, folder: str | Path) -> Section:
     body = _part(
         "judged",
         lines=judged.by_task().to_dict("index"),
-        intervals=bootstrap(values) if values else {},
+        intervals=row_intervals(ClusterSums.of(values), bounds=(0, 5)) if values else {},
         panel=judged.panel,
         notes=judged_notes(judged),
         reviewed=agreement_rows(agreement(folder)) if Reviews.exist(folder) else [],

