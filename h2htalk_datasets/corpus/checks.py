@@ -3,7 +3,7 @@
 The same code measures any list of references, so the published release can be measured beside ours.
 """
 
-__all__ = ["Gate", "distinct", "near_duplicates", "record_gates", "reference_gates", "words"]
+__all__ = ["Gate", "distinct", "near_duplicates", "record_gates", "reference_gates"]
 
 import re
 from collections import Counter, defaultdict
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from h2htalk_datasets.answer_format import contract_fault, is_sentinel, strip_scaffold
+from h2htalk_datasets.answer_format import format_error, is_sentinel, strip_scaffold
 from h2htalk_datasets.corpus.names import strangers
 from h2htalk_datasets.schema import Record
+from h2htalk_datasets.words import words
 
-_WORD = re.compile(r"[\w'’-]+")
 _LEAK = re.compile(
     r"as an ai\b|language model|\brewritten\b|\(\d+ words?\)|\bplaceholder\b|lorem ipsum|\bTODO\b|\bTBD\b"
     r"|\[[A-Za-z ]{2,20}\]|\{\{|<[a-z]+>|\breference:|\bas requested\b|here is the|here's a (?:reply|response)",
@@ -48,11 +48,6 @@ class Gate:
     def green(self) -> bool:
         """Whether the figure keeps to the limit."""
         return self.figure <= self.limit if self.high else self.figure >= self.limit
-
-
-def words(text: str) -> list[str]:
-    """Lower-case words of a text; apostrophes and hyphens stay inside a word."""
-    return [word.lower() for word in _WORD.findall(text)]
 
 
 def record_gates(records: Sequence[Record]) -> list[Gate]:
@@ -149,7 +144,7 @@ def _counted(rule: str, records: Sequence[Record], fault: Callable[[Record], str
 
 
 def _broken_contract(record: Record) -> str | None:
-    return contract_fault(record, record.reference)
+    return format_error(record, record.reference)
 
 
 def _unknown_names(record: Record) -> str | None:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from h2htalk_datasets.answer_format import strip_scaffold
-from h2htalk_datasets.corpus.checks import Gate, distinct, reference_gates, words
+from h2htalk_datasets.corpus.checks import Gate, distinct, reference_gates
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.tasks import NEEDS, TASKS
+from h2htalk_datasets.words import words
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import yaml
 
-from h2htalk_datasets.corpus.checks import Gate, near_duplicates, words
+from h2htalk_datasets.corpus.checks import Gate, near_duplicates
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.probes.schema import KINDS, PROBES, Probe, read_probes
 from h2htalk_datasets.prompts import render_probe
 from h2htalk_datasets.tasks import TASKS
+from h2htalk_datasets.words import words
 
 _HELPLINES = Path(__file__).with_name("helplines.yaml")
 _COUNTS = {
