@@ -2,12 +2,12 @@
 
     trainer.add_callback(H2HTalkCallback(trainer, tasks="DialogueBase,ItineraryMiddle", limit=16))
 
-The figures are logged as ``eval_h2htalk_*`` and join the evaluation's metrics, so ``metric_for_best_model`` can name
-them; an ``EarlyStoppingCallback`` has to be added after this one, since callbacks run in their order. Under several
-processes the ranks share the records, and each has the same figures.
+The results are logged as ``eval_h2htalk_*`` and added to the evaluation's metrics, so ``metric_for_best_model`` can
+name them. Add an ``EarlyStoppingCallback`` after this one, since callbacks run in their order. With several processes
+the ranks share the records, rank 0 scores, and every rank has the same results.
 """
 
-__all__ = ["H2HTalkCallback"]
+__all__ = ["H2HTalkCallback", "ready_for_generation"]
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate import PartialState
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.integrations import is_deepspeed_zero3_enabled
 
@@ -25,27 +26,29 @@ from h2htalk_datasets.generation.engines.models import Loaded
 from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.in_memory import answer_all
 from h2htalk_datasets.generation.run import chosen_rows, prompt_of
+from h2htalk_metric.distributed import on_main_process
 from h2htalk_metric.metrics.composite import score
 from h2htalk_metric.metrics.lexical import LEXICAL, lexical
-from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
+from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER, load_embedder, release_embedders
 
 
 class H2HTalkCallback(TrainerCallback):
-    """Generates on chosen records at each evaluation and logs composite and components.
+    """Generates on chosen records at each evaluation and logs the composite and its components.
 
     Args:
-        trainer: whose log gets the figures.
+        trainer: its log receives the results.
         tasks: configs joined by commas, or ``all``.
         limit: records per task, drawn evenly over the config.
-        embedder: for SS, as in :func:`h2htalk_metric.score`; None for a light mode without embeddings, which logs the
-            six lexical components and their mean under the name ``lexical``, and never S.
-        batch_size: prompts a batch.
+        embedder: for SS, as in :func:`h2htalk_metric.score`. Rank 0 loads it once here, so that a wrong name fails
+            before the training, then at each evaluation; on a GPU its memory is freed afterwards. None: a light mode
+            without embeddings, which logs the six lexical components and their mean as ``lexical``, and never S.
+        batch_size: prompts per batch.
         fold_system: for chat templates without a system role.
 
     Raises:
-        H2HTalkError: a task is unknown; the model is sharded (FSDP, ZeRO-3), since ranks that answer different records
-            can't meet for each forward pass; or, at the first evaluation, the Trainer has no tokenizer, or one without
-            a chat template.
+        H2HTalkError: a task is unknown; the embedder cannot be loaded; the model is sharded (FSDP, ZeRO-3), whose
+            forward pass needs all ranks at the same time while ranks answer different records; or, at the first
+            evaluation, the Trainer has no tokenizer, or one without a chat template.
 
     """
 
@@ -68,14 +71,17 @@ class H2HTalkCallback(TrainerCallback):
         self._batch_size, self._fold = batch_size, fold_system
         self._rows = chosen_rows(tasks, limit)
         self._prompts: list[Prompt] = [prompt_of(row, sap=True) for row in self._rows]
+        if embedder is not None and PartialState().is_main_process:
+            load_embedder(embedder)
+            _release_on_gpu()
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Generate, score, log; called by the Trainer."""
         if kwargs.get("processing_class") is None:
             raise H2HTalkError("the Trainer has no tokenizer; give it as Trainer(processing_class=tokenizer)")
         group = Group()
-        with _random_state_kept(kwargs["model"].device.type):
-            with _as_for_generation(kwargs["model"]) as model:
+        with _preserve_random_state(kwargs["model"].device.type):
+            with ready_for_generation(kwargs["model"]) as model:
                 loaded = Loaded(model, kwargs["processing_class"], name="in training", revision=str(state.global_step))
                 engine = TransformersEngine(loaded, fold_system=self._fold)
                 answers = answer_all(
@@ -86,15 +92,17 @@ class H2HTalkCallback(TrainerCallback):
                     group=group,
                     key=group.key("evaluation"),
                 )
-            figures = self._figures([answer.text for answer in answers])
-        kwargs.get("metrics", {}).update(figures)
-        self._trainer.log(dict(figures))
+            texts = [answer.text for answer in answers]
+            results = on_main_process(lambda: self._score(texts), "score the evaluation")
+        kwargs.get("metrics", {}).update(results)
+        self._trainer.log(dict(results))
 
-    def _figures(self, texts: list[str]) -> dict[str, float]:
+    def _score(self, texts: list[str]) -> dict[str, float]:
         references = [row["reference"] for row in self._rows]
         languages = [row["language"] for row in self._rows]
         if self._embedder is not None:
             means = score(texts, references, language=languages, embedder=self._embedder).mean()
+            _release_on_gpu()
         else:
             values = np.array([lexical(*pair) for pair in zip(texts, references, languages, strict=True)])
             means = dict(zip(LEXICAL, map(float, values.mean(axis=0)), strict=True))
@@ -102,19 +110,25 @@ class H2HTalkCallback(TrainerCallback):
         return {f"eval_h2htalk_{name}": value for name, value in means.items()}
 
 
+def _release_on_gpu() -> None:
+    """Free the embedder's GPU memory, which the training needs; on a CPU the loaded embedder stays."""
+    if torch.cuda.is_available():
+        release_embedders()
+
+
 @contextmanager
-def _random_state_kept(device: str) -> Iterator[None]:
-    """Give torch's random state back as it was: loading an embedder draws from it, and dropout must not notice."""
+def _preserve_random_state(device: str) -> Iterator[None]:
+    """Restore torch's random state: loading an embedder uses it, and the training's dropout must not change."""
     count = 0 if device == "cpu" else torch.get_device_module(device).device_count()
     with torch.random.fork_rng(devices=range(count), device_type=device):
         yield
 
 
 @contextmanager
-def _as_for_generation(model: Any) -> Iterator[Any]:
-    """The model in eval mode with a cache, given back as it was: training goes on with its own settings."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # peft hands settings down to it
-    text = model.config.get_text_config()  # of a model that also sees, the part that has a cache
+def ready_for_generation(model: Any) -> Iterator[Any]:
+    """Yield the model in eval mode with a cache; restore its training settings afterwards."""
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model  # peft passes settings on to it
+    text = model.config.get_text_config()  # the language part of a vision model has the cache
     training, config, use_cache = model.training, inner.generation_config, getattr(text, "use_cache", None)
     model.eval()
     text.use_cache = True

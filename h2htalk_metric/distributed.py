@@ -3,7 +3,7 @@
 `evaluate`'s own distributed compute needs a cache file on a disk that all ranks share; this one uses Accelerate.
 """
 
-__all__ = ["score_across_ranks"]
+__all__ = ["on_main_process", "score_across_ranks"]
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

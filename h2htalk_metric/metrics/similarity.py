@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError, one_line
-from h2htalk_datasets.generation.engines.onednn import multiply_by_onednn
 from h2htalk_metric.metrics.embedding_cache import EmbeddingCache
 
 DEFAULT_EMBEDDER = "BAAI/bge-m3"
@@ -179,6 +178,8 @@ def _dense_vectors(flag: Any, texts: list[str]) -> np.ndarray:
     the work for one pair, and warms up on the longest texts for a run.
     """
     import torch
+
+    from h2htalk_datasets.generation.engines.onednn import multiply_by_onednn
 
     device = flag.target_devices[0]
     model = flag.model.to(device).eval()

@@ -11,7 +11,7 @@ from helpers.paths import PROGRAMS
 from transformers import AutoModelForCausalLM, Gemma3Config, GenerationConfig
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.callback import H2HTalkCallback, _as_for_generation
+from h2htalk_metric.callback import H2HTalkCallback, ready_for_generation
 
 SCRIPT = str(PROGRAMS / "train_with_callback.py")
 
@@ -58,28 +58,33 @@ def test_training_with_dropout_ends_in_the_same_weights_with_and_without_evaluat
     assert without == evaluated
 
 
-def test_a_lora_and_a_model_that_also_sees_are_given_back_as_they_were(tiny_model):
+def test_a_lora_and_a_vision_model_keep_their_training_settings(tiny_model):
     peft = pytest.importorskip("peft")
     base = AutoModelForCausalLM.from_pretrained(tiny_model)
     base.generation_config.temperature = 0.7
     config = base.generation_config
     lora = peft.get_peft_model(base, peft.LoraConfig(task_type="CAUSAL_LM", target_modules=["q_proj"]))
     lora.train()
-    with _as_for_generation(lora) as model:
+    with ready_for_generation(lora) as model:
         assert not model.training
         model.generate(torch.ones(1, 2, dtype=torch.long), generation_config=GenerationConfig(max_new_tokens=1))
     assert base.generation_config is config and config.temperature == 0.7 and lora.training
-    seeing = SimpleNamespace(config=Gemma3Config(), generation_config=config, training=True, eval=list)
-    seeing.train = lambda mode: setattr(seeing, "training", mode)
-    seeing.config.get_text_config().use_cache = False
-    with _as_for_generation(seeing) as model:
+    vision = SimpleNamespace(config=Gemma3Config(), generation_config=config, training=True, eval=list)
+    vision.train = lambda mode: setattr(vision, "training", mode)
+    vision.config.get_text_config().use_cache = False
+    with ready_for_generation(vision) as model:
         assert model.config.get_text_config().use_cache
-    assert not seeing.config.get_text_config().use_cache
+    assert not vision.config.get_text_config().use_cache
 
 
 def test_a_sharded_model_and_a_missing_tokenizer_are_refused(tiny_model):
     with pytest.raises(H2HTalkError, match="FSDP and ZeRO-3 shard it"):
         H2HTalkCallback(SimpleNamespace(is_fsdp_enabled=True), tasks="ItineraryResponse", limit=1)
-    callback = H2HTalkCallback(SimpleNamespace(), tasks="ItineraryResponse", limit=1)
+    callback = H2HTalkCallback(SimpleNamespace(), tasks="ItineraryResponse", limit=1, embedder=None)
     with pytest.raises(H2HTalkError, match=r"give it as Trainer\(processing_class=tokenizer\)"):
         callback.on_evaluate(None, None, None, model=None, processing_class=None)
+
+
+def test_an_embedder_that_cannot_be_loaded_is_refused_before_the_training():
+    with pytest.raises(H2HTalkError, match="cannot load the embedder 'no/such-embedder'"):
+        H2HTalkCallback(SimpleNamespace(), tasks="ItineraryResponse", limit=1, embedder="no/such-embedder")

@@ -31,14 +31,25 @@ def test_two_ranks_score_as_one_process_does():
 
 
 @pytest.mark.parametrize(
-    ("parts", "embedder", "fault"),
+    ("parts", "embedder", "error"),
     [
-        ([[["a"], ["b"]], [["a"], []]], "demo", "H2HTalkError: rank 1 has 1 predictions but 0 references"),
-        # As many languages as answers, but not on each rank: put together they would be others' languages.
+        ([[["a"], ["b"]], [["a"], []]], "demo", "H2HTalkError: rank 1: 1 predictions but 0 references"),
+        # The total number of languages is right, but not per rank: items would get the language of others.
         (
             [[["a", "b"], ["a", "b"], ["zh"]], [["c"], ["c"], ["en", "en"]]],
             "demo",
-            "H2HTalkError: rank 0 has 2 predictions but 1 languages",
+            "H2HTalkError: rank 0: 2 predictions but 1 languages",
+        ),
+        # A text in place of a list would be scored letter by letter; None on one rank must not leave the other waiting.
+        (
+            [["茶好喝吗", "茶"], [["a"], ["b"]]],
+            "demo",
+            "H2HTalkError: rank 0: predictions is one text; give a list with one entry per item",
+        ),
+        (
+            [[["a"], ["b"]], [None, ["b"]]],
+            "demo",
+            "H2HTalkError: rank 1: predictions is None; give a list, which may be empty",
         ),
         (
             [[["a"], ["b"]], [["a"], ["b"]]],
@@ -47,8 +58,8 @@ def test_two_ranks_score_as_one_process_does():
         ),
     ],
 )
-def test_one_ranks_fault_reaches_both(parts, embedder, fault):
-    assert on_two_ranks(parts, embedder) == [fault] * 2
+def test_an_error_on_one_rank_reaches_both(parts, embedder, error):
+    assert on_two_ranks(parts, embedder) == [error] * 2
 
 
 def test_ranks_of_a_training_loop_do_not_wait_for_one_that_cannot_go_on():
