@@ -1,4 +1,4 @@
-"""`h2htalk export`: the benchmark as a task of another evaluation harness."""
+"""``h2htalk export``: the benchmark as a task of another evaluation harness."""
 
 __all__ = ["export_command"]
 
@@ -12,12 +12,14 @@ from h2htalk_datasets.generation.cli import TasksOption, ThinkingOption
 
 def export_command(
     harness: Annotated[str, typer.Argument(help="lm-eval, lighteval or inspect.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder; replaces an earlier export in it and nothing else.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder. An earlier export in it is replaced; other files stay.")
+    ],
     tasks: TasksOption = "all",
     embedder: Annotated[str, typer.Option("--embedder", help="For SS, as in h2htalk score.")] = "BAAI/bge-m3",
     thinking_tokens: ThinkingOption = 0,
 ) -> None:
-    """Write records, prompts and the composite as a task for another harness."""
+    """Write records, prompts and the composite as tasks of another harness."""
     from h2htalk_metric.export import export
 
     folder = export(harness, out, tasks=tasks, embedder=embedder, thinking_tokens=thinking_tokens)

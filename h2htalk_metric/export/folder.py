@@ -23,7 +23,7 @@ HARNESSES = {
     "lighteval": ("h2htalk_lighteval.py", "overall.py"),
     "inspect": ("h2htalk_inspect.py",),
 }
-"""The harnesses, and the files that each gets as they are; besides, its README."""
+"""Harness name to the files that are copied unchanged; each harness also gets a README."""
 
 _FILES = Path(__file__).parent / "files"
 _MANIFEST = "h2htalk_export.json"
@@ -32,59 +32,69 @@ _MANIFEST = "h2htalk_export.json"
 def export(
     harness: str, out: str | Path, *, tasks: str = "all", embedder: str = DEFAULT_EMBEDDER, thinking_tokens: int = 0
 ) -> Path:
-    """Write chosen configs as tasks of another harness.
+    """Write configs as tasks of another harness.
 
     Args:
         harness: ``lm-eval``, ``lighteval`` or ``inspect``.
-        out: the folder; an earlier export in it is replaced, other files stay.
+        out: the folder. An earlier export in it is replaced; other files, such as results, stay.
         tasks: config names joined by commas, or ``all``.
-        embedder: for SS, as in :func:`h2htalk_metric.score`; the harness's process loads it when it scores.
-        thinking_tokens: room for thoughts, beside the room for the answer.
+        embedder: for SS, as in :func:`h2htalk_metric.score`; the harness's process loads it.
+        thinking_tokens: new tokens for the model's thoughts, in addition to those for the answer.
 
     Returns:
         The folder.
 
     Raises:
-        H2HTalkError: harness or task is unknown, or the folder holds something else.
+        H2HTalkError: harness or task is unknown, or the folder has files but no export.
 
     """
     if harness not in HARNESSES:
-        known = ", ".join(HARNESSES)
-        raise H2HTalkError(f"unknown harness {harness!r}.{did_you_mean(harness, HARNESSES)} They are: {known}")
-    rows = chosen_rows(tasks)
-    prompts = [prompt_of(row, sap=True, thinking_tokens=thinking_tokens) for row in rows]
-    folder = _cleared(Path(out))
-    manifest = _manifest(harness, embedder, rows, prompts)
-    _write_records(folder, rows, prompts)
-    for name in HARNESSES[harness]:
-        shutil.copyfile(_FILES / name, folder / name)
-    shutil.copyfile(_FILES / f"{harness}.md", folder / "README.md")
+        hint = did_you_mean(harness, HARNESSES)
+        raise H2HTalkError(f"unknown harness {harness!r}.{hint} Choose one of: {', '.join(HARNESSES)}")
+    records = chosen_rows(tasks)
+    prompts = [prompt_of(record, sap=True, thinking_tokens=thinking_tokens) for record in records]
+    manifest = _manifest(harness, embedder, records, prompts)
+    folder = Path(out)
+    _check_replaceable(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    # The manifest marks the folder as an export, so it comes first: an interrupted export can be repeated. The files
+    # that a harness runs come last: an interrupted export cannot be run.
+    write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    _remove_earlier_export(folder)
+    _write_records(folder, records, prompts)
     if harness == "lm-eval":
         write_lm_eval_yaml(folder, manifest)
-    write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    shutil.copyfile(_FILES / f"{harness}.md", folder / "README.md")
+    for name in HARNESSES[harness]:
+        shutil.copyfile(_FILES / name, folder / name)
     return folder
 
 
-def _cleared(folder: Path) -> Path:
-    """Take an earlier export away, and nothing else: results and logs of its harness may lie beside it."""
-    if folder.exists() and not (folder / _MANIFEST).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise H2HTalkError(f"{folder} holds something else than an export; name another folder with --out")
+def _check_replaceable(folder: Path) -> None:
+    if not folder.exists() or (folder / _MANIFEST).is_file():
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        raise H2HTalkError(f"{folder} exists and is not an export; choose another folder with --out")
+
+
+def _remove_earlier_export(folder: Path) -> None:
+    """Remove what any export writes, except the manifest; results and logs of a harness stay."""
     copied = [name for files in HARNESSES.values() for name in files]
-    for name in [*map(_records, TASKS), *map(Path, [*copied, *LM_EVAL_YAML, "README.md", _MANIFEST])]:
+    for name in [*(str(_records_file(task)) for task in TASKS), *copied, *LM_EVAL_YAML, "README.md"]:
         (folder / name).unlink(missing_ok=True)
-    for place in (*(folder / "data" / task for task in TASKS), folder / "data"):
-        if place.is_dir() and not any(place.iterdir()):
-            place.rmdir()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    for subfolder in (*(folder / "data" / task for task in TASKS), folder / "data"):
+        if subfolder.is_dir() and not any(subfolder.iterdir()):
+            subfolder.rmdir()
 
 
-def _records(task: str) -> Path:
+def _records_file(task: str) -> Path:
     return Path("data", task, "test.jsonl")
 
 
-def _manifest(harness: str, embedder: str, rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) -> dict[str, Any]:
-    """What the export was made from; dataset and prompts as the manifest of a run has them."""
+def _manifest(
+    harness: str, embedder: str, records: Sequence[dict[str, Any]], prompts: Sequence[Prompt]
+) -> dict[str, Any]:
+    """What the export was made from; ``dataset`` and ``prompts`` are fingerprints as in the manifest of a run."""
     tasks: dict[str, dict[str, int]] = {}
     for prompt in prompts:
         task = tasks.setdefault(prompt.task, {"n": 0, "max_new_tokens": prompt.max_new_tokens})
@@ -93,21 +103,21 @@ def _manifest(harness: str, embedder: str, rows: Sequence[dict[str, Any]], promp
         "harness": harness,
         "h2htalk": version("h2htalk"),
         "embedder": embedder,
-        "dataset": fingerprint(rows),
+        "dataset": fingerprint(records),
         "prompts": fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts),
         "tasks": tasks,
     }
 
 
-def _write_records(folder: Path, rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) -> None:
-    """One folder a config, each a dataset that `datasets` loads by its path."""
+def _write_records(folder: Path, records: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) -> None:
+    """Write one folder per config; `datasets` loads each by its path."""
     lines: dict[str, list[str]] = {}
-    for row, prompt in zip(rows, prompts, strict=True):
+    for record, prompt in zip(records, prompts, strict=True):
         system, user = (message["content"] for message in prompt.messages)
-        record = {"id": row["id"], "task": row["task"], "language": row["language"]}
-        record |= {"system": system, "prompt": user, "reference": row["reference"]}
-        lines.setdefault(row["task"], []).append(json.dumps(record, ensure_ascii=False))
-    for task, texts in lines.items():
-        file = folder / _records(task)
+        line = {key: record[key] for key in ("id", "task", "language")}
+        line |= {"system": system, "prompt": user, "reference": record["reference"]}
+        lines.setdefault(record["task"], []).append(json.dumps(line, ensure_ascii=False))
+    for task, task_lines in lines.items():
+        file = folder / _records_file(task)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join(texts) + "\n", "utf-8")
+        file.write_text("\n".join(task_lines) + "\n", "utf-8")

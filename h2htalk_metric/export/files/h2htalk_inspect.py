@@ -1,14 +1,17 @@
-"""H2HTalk for Inspect: all configs in one task, each answer with its own config's room, figures by config."""
+"""H2HTalk for Inspect: all configs in one task, a token limit per config, metrics by config."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from anyio.to_thread import run_sync
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample, json_dataset
 from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig
 from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.util import concurrency
 
 from h2htalk_datasets.generation.engines.reasoning import cut_reasoning
 from h2htalk_metric import score
@@ -19,18 +22,18 @@ _EXPORT = json.loads((_HERE / "h2htalk_export.json").read_text("utf-8"))
 
 @task
 def h2htalk(tasks: str | list[str] = "all") -> Task:
-    """The exported configs, or those of them that are named (-T tasks=DialogueBase,ItineraryMiddle)."""
-    named = tasks.split(",") if isinstance(tasks, str) else tasks
-    configs = list(_EXPORT["tasks"]) if named == ["all"] else named
+    """The exported configs, or some of them (-T tasks=DialogueBase,ItineraryMiddle)."""
+    configs = tasks.split(",") if isinstance(tasks, str) else tasks
+    if configs == ["all"]:
+        configs = list(_EXPORT["tasks"])
     files = [_HERE / "data" / config / "test.jsonl" for config in configs]
     samples = [sample for file in files for sample in json_dataset(str(file), _sample)]
-    about = {key: _EXPORT[key] for key in ("h2htalk", "embedder", "dataset", "prompts")}
     return Task(
         dataset=MemoryDataset(samples, name="h2htalk"),
         solver=answer(),
         scorer=composite(),
         config=GenerateConfig(temperature=0),
-        metadata=about,
+        metadata={key: _EXPORT[key] for key in ("h2htalk", "embedder", "dataset", "prompts")},
     )
 
 
@@ -45,7 +48,7 @@ def _sample(record: dict[str, Any]) -> Sample:
 
 @solver
 def answer() -> Solver:
-    """One answer, with as many tokens as its config has."""
+    """Generate one answer, with the token limit of its config."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         return await generate(state, max_tokens=_EXPORT["tasks"][state.metadata["task"]]["max_new_tokens"])
@@ -53,14 +56,17 @@ def answer() -> Solver:
     return solve
 
 
-# "all" is the mean over all samples: Overall, where all eleven configs are asked whole.
+# "all" is the mean over all samples, which is Overall if all eleven configs are complete.
 @scorer(metrics={"composite": [grouped(mean(), "task", all="samples"), stderr()], "*": [mean()]})
 def composite() -> Scorer:
     """The seven components of an answer, without its thoughts, and its composite, 0..1."""
 
-    async def rate(state: TaskState, target: Target) -> Score:
+    async def score_sample(state: TaskState, target: Target) -> Score:
         text = cut_reasoning(state.output.completion)[0]
-        scores = score([text], [target.text], language=state.metadata["language"], embedder=_EXPORT["embedder"])
+        work = partial(score, language=state.metadata["language"], embedder=_EXPORT["embedder"])
+        # In a thread, so that requests to the model go on; one at a time, since all use one embedder.
+        async with concurrency("h2htalk-score", 1, visible=False):
+            scores = await run_sync(work, [text], [target.text])
         return Score(value=dict(scores.rows()[0]), answer=text)
 
-    return rate
+    return score_sample

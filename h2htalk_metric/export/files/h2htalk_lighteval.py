@@ -1,8 +1,8 @@
-"""H2HTalk for lighteval: a task ``h2htalk:<config>`` for each exported config.
+"""H2HTalk for lighteval: a task ``h2htalk:<config>`` per exported config.
 
-lighteval takes one system prompt for a whole run and puts a task's own instruction into the user's turn. Here each
-record has a system message of its own, so chat prompts of these tasks are put together below, from both messages.
-lighteval's `all` and `_average` are plain means over configs; `overall.py` gives Overall and the averages.
+lighteval takes one system prompt for the entire run and puts the instruction of a task into the user message. Here each
+record has its own system message, so this module builds the chat prompts of these tasks from both messages.
+lighteval's `all` and `_average` are plain means over configs; `overall.py` prints Overall and the averages.
 """
 
 import json
@@ -23,11 +23,11 @@ from h2htalk_metric.metrics.composite import COMPONENTS
 
 _HERE = Path(__file__).parent
 _EXPORT = json.loads((_HERE / "h2htalk_export.json").read_text("utf-8"))
-_FIGURES = [*COMPONENTS, "composite"]
+_METRICS = [*COMPONENTS, "composite"]
 
 
 def to_doc(record: dict[str, Any], task_name: str = "") -> Doc:
-    """One record as lighteval's Doc; the system message stands in `specific`."""
+    """One record as lighteval's Doc; `specific` holds the system message."""
     specific = {"h2htalk_system": record["system"], "language": record["language"], "id": record["id"]}
     return Doc(record["prompt"], choices=[record["reference"]], gold_index=0, specific=specific, task_name=task_name)
 
@@ -37,16 +37,16 @@ class Composite(SampleLevelComputation):
 
     def compute(self, doc: Doc, model_response: ModelResponse, **_: Any) -> dict[str, float]:
         """Score the first answer against the reference."""
-        answers, language = [cut_reasoning(model_response.final_text[0])[0]], doc.specific["language"]
-        return score(answers, doc.get_golds(), language=language, embedder=_EXPORT["embedder"]).rows()[0]
+        answer, language = cut_reasoning(model_response.final_text[0])[0], doc.specific["language"]
+        return score([answer], doc.get_golds(), language=language, embedder=_EXPORT["embedder"]).rows()[0]
 
 
 _METRIC = SampleLevelMetricGrouping(
-    metric_name=_FIGURES,
-    higher_is_better=dict.fromkeys(_FIGURES, True),
+    metric_name=_METRICS,
+    higher_is_better=dict.fromkeys(_METRICS, True),
     category=SamplingMethod.GENERATIVE,
     sample_level_fn=Composite(),
-    corpus_level_fn=dict.fromkeys(_FIGURES, np.mean),
+    corpus_level_fn=dict.fromkeys(_METRICS, np.mean),
 )
 
 TASKS_TABLE = [
@@ -60,7 +60,7 @@ TASKS_TABLE = [
         metrics=[_METRIC],
         generation_size=task["max_new_tokens"],
         stop_sequence=[],
-        # lighteval caches answers by task, not by prompt: other prompts must be another version.
+        # lighteval caches answers per task, not per prompt: other prompts need another version.
         version=int(_EXPORT["prompts"][:8], 16),
     )
     for config, task in _EXPORT["tasks"].items()

@@ -1,4 +1,4 @@
-"""H2HTalk for lm-evaluation-harness: the functions that the YAML files beside this one name."""
+"""H2HTalk for lm-evaluation-harness: the functions that the YAML files of this folder call."""
 
 import json
 from pathlib import Path

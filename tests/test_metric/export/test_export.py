@@ -1,4 +1,4 @@
-"""The exports, read back; and, slow, each harness really run on two records of two configs."""
+"""Exports are read back; slow tests run each harness on two records of two configs."""
 
 import importlib
 import json
@@ -21,14 +21,14 @@ FEW = ["RecollectionRefinement", "ItineraryResponse"]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return export("lm-eval", tmp_path_factory.mktemp("export") / "whole")
+def full_export(tmp_path_factory):
+    return export("lm-eval", tmp_path_factory.mktemp("export") / "full")
 
 
-def test_every_record_is_there_with_its_messages(whole):
+def test_every_record_is_exported_with_its_messages(full_export):
     count = 0
     for task in TASKS:
-        lines = (whole / "data" / task / "test.jsonl").read_text("utf-8").splitlines()
+        lines = (full_export / "data" / task / "test.jsonl").read_text("utf-8").splitlines()
         for line, row in zip(lines, load(task), strict=True):
             record = json.loads(line)
             messages = [{"role": "system", "content": record["system"]}, {"role": "user", "content": record["prompt"]}]
@@ -38,19 +38,21 @@ def test_every_record_is_there_with_its_messages(whole):
     assert count == 4650
 
 
-def test_lm_eval_tasks_have_our_room_and_groups_our_weights(whole):
-    rooms = {task: yaml.safe_load((whole / f"h2htalk_{task}.yaml").read_text())["generation_kwargs"] for task in TASKS}
-    assert rooms["DialogueBase"] == {"until": [], "do_sample": False, "max_gen_toks": 96}
-    assert rooms["ItineraryAdvanced"]["max_gen_toks"] == 320
-    overall = yaml.safe_load((whole / "h2htalk.yaml").read_text())
+def test_lm_eval_tasks_have_our_token_limits_and_groups_our_weights(full_export):
+    kwargs = {
+        task: yaml.safe_load((full_export / f"h2htalk_{task}.yaml").read_text())["generation_kwargs"] for task in TASKS
+    }
+    assert kwargs["DialogueBase"] == {"until": [], "do_sample": False, "max_gen_toks": 96}
+    assert kwargs["ItineraryAdvanced"]["max_gen_toks"] == 320
+    overall = yaml.safe_load((full_export / "h2htalk.yaml").read_text())
     assert overall["task"] == ["h2htalk_Dialogue", "h2htalk_Itinerary", "h2htalk_Recollection"]
     assert overall["aggregate_metric_list"][0]["weight_by_size"] is True
-    dialogue = yaml.safe_load((whole / "h2htalk_Dialogue.yaml").read_text())
+    dialogue = yaml.safe_load((full_export / "h2htalk_Dialogue.yaml").read_text())
     assert dialogue["task"] == ["h2htalk_DialogueBase", "h2htalk_DialogueEmotion", "h2htalk_DialogueSchedule"]
     assert dialogue["aggregate_metric_list"][0]["weight_by_size"] is False
 
 
-def test_a_thinking_model_gets_room_and_its_thoughts_are_cut(tmp_path, monkeypatch):
+def test_a_thinking_model_gets_more_tokens_and_its_thoughts_are_removed(tmp_path, monkeypatch):
     done = h2htalk("export", "lm-eval", "--out", tmp_path, "--tasks", FEW[0], "--embedder", "demo", *THINKING)
     assert done.returncode == 0, done.stderr
     task = yaml.safe_load((tmp_path / f"h2htalk_{FEW[0]}.yaml").read_text())
@@ -64,7 +66,7 @@ def test_a_thinking_model_gets_room_and_its_thoughts_are_cut(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("harness", HARNESSES)
-def test_the_command_writes_a_folder_and_replaces_its_own(harness, tmp_path):
+def test_the_command_writes_a_folder_and_replaces_an_earlier_export(harness, tmp_path):
     for tasks in (FEW, FEW[:1]):
         done = h2htalk("export", harness, "--out", tmp_path / "out", "--tasks", ",".join(tasks), "--embedder", "demo")
         assert done.returncode == 0, done.stderr
@@ -74,16 +76,34 @@ def test_the_command_writes_a_folder_and_replaces_its_own(harness, tmp_path):
     assert (tmp_path / "out" / "README.md").read_text().startswith("# H2HTalk for")
 
 
-def test_an_export_made_again_leaves_results_and_logs_alone(tmp_path):
+def test_a_repeated_export_leaves_results_and_logs_alone(tmp_path):
     out = export("lm-eval", tmp_path / "out", tasks=",".join(FEW), embedder="demo")
     mine = [out / "results" / "model.json", out / "data" / FEW[1] / "cached.arrow", out / "h2htalk_mine.yaml"]
     for file in mine:
         file.parent.mkdir(exist_ok=True)
         file.write_text("mine")
     export("inspect", out, tasks=FEW[0], embedder="demo")
-    found = {str(file.relative_to(out)) for file in out.rglob("*") if file.is_file()}
+    files = {str(file.relative_to(out)) for file in out.rglob("*") if file.is_file()}
     written = {"README.md", "h2htalk_export.json", "h2htalk_inspect.py", f"data/{FEW[0]}/test.jsonl"}
-    assert found == written | {str(file.relative_to(out)) for file in mine}
+    assert files == written | {str(file.relative_to(out)) for file in mine}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_interrupted_export_can_be_repeated(again, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    if again:
+        export("inspect", out, tasks=",".join(FEW), embedder="demo")
+    with monkeypatch.context() as context:
+        context.setattr("shutil.copyfile", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            export("lighteval", out, tasks=FEW[0], embedder="demo")
+    assert not (out / "h2htalk_lighteval.py").exists() and not (out / "h2htalk_inspect.py").exists()
+    export("lighteval", out, tasks=FEW[0], embedder="demo")
+    assert json.loads((out / "h2htalk_export.json").read_text())["harness"] == "lighteval"
+    assert [path.name for path in (out / "data").iterdir()] == FEW[:1]
 
 
 def test_overall_is_printed_for_each_results_file(tmp_path):
@@ -99,14 +119,14 @@ def test_overall_is_printed_for_each_results_file(tmp_path):
         ["Overall", "50.00"],
         ["Overall", "25.00"],
     ]
-    assert "name lighteval's results" in run(sys.executable, str(script)).stderr
+    assert "name lighteval's results files" in run(sys.executable, str(script)).stderr
 
 
 def test_wrong_input_is_refused(tmp_path):
     with pytest.raises(H2HTalkError, match="Did you mean lm-eval"):
         export("lmeval", tmp_path / "x")
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(H2HTalkError, match="holds something else"):
+    with pytest.raises(H2HTalkError, match="is not an export; choose another folder"):
         export("inspect", tmp_path, tasks=FEW[0])
     assert (tmp_path / "thesis.txt").exists()
 
@@ -144,7 +164,7 @@ def finished(*command: object, **options) -> None:
 @pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["lm-eval"], indirect=True)
 def test_lm_eval_sends_our_prompts_and_reports_our_composite(exported, tiny_model, demo, tmp_path):
-    for task, count in zip(FEW, (3, 1), strict=True):  # unequal, so that Overall's weights show
+    for task, count in zip(FEW, (3, 1), strict=True):  # unequal, so that the weights of Overall matter
         file = exported / "data" / task / "test.jsonl"
         file.write_text("".join(file.read_text("utf-8").splitlines(keepends=True)[:count]), "utf-8")
     options = ["--tasks", "h2htalk", "--apply_chat_template", "--log_samples", "--device", "cpu"]
@@ -193,7 +213,7 @@ def test_lighteval_sends_our_prompts_and_reports_our_composite(exported, tiny_mo
         assert results[f"h2htalk:{task}|0"]["composite"] == pytest.approx(figure, abs=1e-6)
     row = run(str(harness_command("lighteval", "python")), str(exported / "overall.py"), str(file))
     assert f"{100 * ours(answers)[FEW[0]]:.2f}" in row.stdout
-    assert "Overall                      -" in row.stdout  # nine configs were not asked
+    assert "Overall                      -" in row.stdout  # nine configs were not run
 
 
 @pytest.mark.slow
@@ -224,3 +244,36 @@ def test_inspect_sends_our_prompts_and_reports_our_composite(exported, tiny_mode
     for task, figure in figures.items():
         assert reported[f"grouped_{task}"] == pytest.approx(figure, abs=1e-6)
     assert reported["grouped_all"] == pytest.approx(sum(figures.values()) / 2, abs=1e-6)
+
+
+BLOCKED_LOOP = """
+import asyncio, sys, threading
+from types import SimpleNamespace
+from inspect_ai.scorer import Target
+sys.path.insert(0, "")
+import h2htalk_inspect as exported
+
+loop_ran, score = threading.Event(), exported.score
+
+def score_after_the_loop_ran(*texts, **options):
+    assert loop_ran.wait(20), "the event loop was blocked while an answer was scored"
+    return score(*texts, **options)
+
+async def main():
+    exported.score = score_after_the_loop_ran
+    state = SimpleNamespace(output=SimpleNamespace(completion="a cup of tea"), metadata={"language": "en"})
+    scoring = [asyncio.create_task(exported.composite()(state, Target("a cup of tea"))) for _ in range(3)]
+    await asyncio.sleep(0)
+    loop_ran.set()
+    print([round(result.value["composite"], 3) for result in await asyncio.gather(*scoring)])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
+@pytest.mark.parametrize("exported", ["inspect"], indirect=True)
+def test_the_inspect_scorer_does_not_block_other_requests(exported):
+    done = run(str(harness_command("inspect", "python")), "-c", BLOCKED_LOOP, cwd=exported)
+    assert done.stdout == "[1.0, 1.0, 1.0]\n", done.stderr
