@@ -18,6 +18,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
+from h2htalk_datasets.words import words
 from h2htalk_metric.metrics.composite import COMPONENTS, Scores, score
 from h2htalk_metric.metrics.lexical import lexical
 from h2htalk_metric.metrics.memory_labels import contents, label_agreement
@@ -42,9 +43,9 @@ class RunScores:
 
     Attributes:
         items: one row per record. Of the record: id, task, language, relationship, need, difficulty, emotion, turns
-            (messages in its history). Of the answer: the seven components and composite (0..1), empty, finish_reason,
-            new_tokens, format_error (text or None). For RecollectionSynthesis also content_composite (0..1),
-            category_agreement (0..1) and importance_error (0..2).
+            (messages in its history), reference_words. Of the answer: the seven components and composite (0..1),
+            empty, finish_reason, new_tokens, format_error (text or None). For RecollectionSynthesis also
+            content_composite (0..1), category_agreement (0..1) and importance_error (0..2).
         signature: every choice that changes a number.
         manifest: content of ``run.json``.
 
@@ -265,7 +266,8 @@ def _record_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]
     columns = {name: [record[name] for record in records] for name in ("id", "task", "language")}
     columns["relationship"] = [record["id"].rsplit("-", 2)[0] for record in records]
     columns |= {name: [record[name] for record in records] for name in ("need", "difficulty", "emotion")}
-    return columns | {"turns": [len(record["history"]) for record in records]}
+    columns["turns"] = [len(record["history"]) for record in records]
+    return columns | {"reference_words": [len(words(record["reference"])) for record in records]}
 
 
 def _answers_digest(run: Run) -> str | None:

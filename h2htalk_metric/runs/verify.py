@@ -19,7 +19,8 @@ _TOLERANCE = 1e-5  # embeddings differ in the last bits between machines
 _HALF_PRECISION_TOLERANCE = 2e-3  # of S and SS if an embedder ran in half precision; MiniLM on 330 pairs: 4e-4 at most
 _EMBEDDED = ("ss", "composite", "content_composite")
 _VERSIONS = ("h2htalk", "libraries")
-_RECORD_COLUMNS = {"relationship", "need", "difficulty", "emotion", "turns"}  # h2htalk 0.1 did not store them
+# h2htalk 0.1 did not store these columns.
+_RECORD_COLUMNS = {"relationship", "need", "difficulty", "emotion", "turns", "reference_words"}
 _MISSING = "(nothing)"
 
 

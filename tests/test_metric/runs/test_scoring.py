@@ -94,7 +94,7 @@ def test_scores_written_by_0_1_are_read(run):
     for figures in old["tasks"].values():
         figures["kept"] = figures.pop("format_rate")
     (run / "score.json").write_text(json.dumps(old))
-    columns = ["relationship", "need", "difficulty", "emotion", "turns"]
+    columns = ["relationship", "need", "difficulty", "emotion", "turns", "reference_words"]
     stored = pd.read_parquet(run / "scores.parquet").drop(columns=columns).rename(columns={"format_error": "contract"})
     stored.attrs = {"scoring": summary["scoring_id"]}
     stored.to_parquet(run / "scores.parquet")
