@@ -17,7 +17,7 @@ from results import seconds, write
 from h2htalk_datasets.generation import Prompt, make_plan
 from h2htalk_datasets.generation.engines.models import load_model
 from h2htalk_datasets.generation.engines.transformers import TransformersEngine
-from h2htalk_datasets.generation.run import chosen_rows, prompt_of
+from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 
 PEER_SIZES = (1, 2, 4, 8, 16)
 OUR_SIZES = (8, 16)

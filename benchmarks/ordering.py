@@ -99,15 +99,15 @@ def draw() -> None:
 
 def demo() -> None:
     """Let the demo model answer."""
-    from h2htalk_datasets.generation.distributed.queue import Group
+    from h2htalk_datasets.generation.distributed.state import DistributedState
     from h2htalk_datasets.generation.engines.models import load_model
     from h2htalk_datasets.generation.engines.transformers import TransformersEngine
     from h2htalk_datasets.generation.in_memory import answer_all
-    from h2htalk_datasets.generation.run import prompt_of
+    from h2htalk_datasets.generation.requests import prompt_of
 
     prompts = [prompt_of(row, sap=True) for row in sample()]
     engine = TransformersEngine(load_model("demo"))
-    answers = answer_all(engine, prompts, batch_size=8, seed=0, group=Group(), key="ordering")
+    answers = answer_all(engine, prompts, batch_size=8, seed=0, group=DistributedState(), key="ordering")
     lines = [{"id": p.id, "prediction": a.text} for p, a in zip(prompts, answers, strict=True)]
     (FOLDER / "demo_model.jsonl").write_text("".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines), "utf-8")
 

@@ -50,13 +50,13 @@ def work(out: Path) -> None:
     """One of two ranks; rank 0 writes a line for each round and way: its numbers, seconds, answers. Run by torchrun."""
     import torch
 
-    from h2htalk_datasets.generation.distributed.queue import Group
+    from h2htalk_datasets.generation.distributed.state import DistributedState
     from h2htalk_datasets.generation.engines.models import load_model
     from h2htalk_datasets.generation.engines.transformers import TransformersEngine
     from h2htalk_datasets.generation.in_memory import answer_all
 
     torch.set_num_threads(1)
-    group, loaded = Group(), load_model("demo")
+    group, loaded = DistributedState(), load_model("demo")
     alone = copy(group)
     alone.world_size = 1
     for number, prompts in enumerate(rounds_of_prompts()):

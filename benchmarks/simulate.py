@@ -22,7 +22,7 @@ from h2htalk_datasets.generation import Batch, Prompt, make_plan
 from h2htalk_datasets.generation.engines.models import load_model
 from h2htalk_datasets.generation.engines.prefix_cache import common_prefix
 from h2htalk_datasets.generation.engines.transformers import TransformersEngine
-from h2htalk_datasets.generation.run import chosen_rows, prompt_of
+from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 
 SIZES = (8, 16)
 TIMED, TIMES = 16, 3  # batches of each size, and how often each

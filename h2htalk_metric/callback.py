@@ -20,12 +20,12 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from transformers.integrations import is_deepspeed_zero3_enabled
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.distributed.queue import Group
+from h2htalk_datasets.generation.distributed.state import DistributedState
 from h2htalk_datasets.generation.engines.base import Prompt
 from h2htalk_datasets.generation.engines.models import Loaded
 from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.in_memory import answer_all
-from h2htalk_datasets.generation.run import chosen_rows, prompt_of
+from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 from h2htalk_metric.distributed import on_main_process
 from h2htalk_metric.metrics.composite import score
 from h2htalk_metric.metrics.lexical import LEXICAL, lexical
@@ -79,7 +79,7 @@ class H2HTalkCallback(TrainerCallback):
         """Generate, score, log; called by the Trainer."""
         if kwargs.get("processing_class") is None:
             raise H2HTalkError("the Trainer has no tokenizer; give it as Trainer(processing_class=tokenizer)")
-        group = Group()
+        group = DistributedState()
         with _preserve_random_state(kwargs["model"].device.type):
             with ready_for_generation(kwargs["model"]) as model:
                 loaded = Loaded(model, kwargs["processing_class"], name="in training", revision=str(state.global_step))
@@ -89,8 +89,8 @@ class H2HTalkCallback(TrainerCallback):
                     self._prompts,
                     batch_size=self._batch_size,
                     seed=args.seed,
-                    group=group,
-                    key=group.key("evaluation"),
+                    state=group,
+                    key=group.unique_key("evaluation"),
                 )
             texts = [answer.text for answer in answers]
             results = on_main_process(lambda: self._score(texts), "score the evaluation")

@@ -1,10 +1,12 @@
-"""``accelerate launch -m h2htalk_datasets.generation``: takes the options of ``h2htalk generate``."""
+"""``accelerate launch -m h2htalk_datasets.generation`` has the options of ``h2htalk generate``."""
 
 import typer
 
-from h2htalk_datasets.generation.cli import generate_command, run_app
+from h2htalk_datasets.generation.cli import current_name, generate_command, run_app
 
-app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+app = typer.Typer(
+    add_completion=False, pretty_exceptions_show_locals=False, context_settings={"token_normalize_func": current_name}
+)
 app.command()(generate_command)
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from h2htalk_datasets.generation.cli import TasksOption, ThinkingOption
+from h2htalk_datasets.generation.config import TasksOption, ThinkingOption
 
 
 def export_command(

@@ -2,13 +2,16 @@
 
 __all__ = ["app", "main"]
 
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import cli as command
+from h2htalk_datasets.generation.config import Settings
+from h2htalk_datasets.generation.distributed.watchdog import Watchdog
 from h2htalk_metric.cli.corpus import corpus_app
 from h2htalk_metric.cli.export import export_command
 from h2htalk_metric.cli.judge import judge
@@ -23,6 +26,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,  # a traceback must not show keys
+    context_settings={"token_normalize_func": command.current_name},
 )
 app.command("generate")(command.generate_command)
 app.add_typer(corpus_app, name="corpus")
@@ -53,13 +57,21 @@ def prepare() -> None:
 
 @app.command()
 @command.with_generation_options
-def run(out: command.OutOption, embedder: EmbedderOption = "BAAI/bge-m3", **options: Any) -> None:
-    """Generate, score and report in one go."""
-    from h2htalk_metric.metrics.similarity import load_embedder
+def run(settings: Settings, out: command.OutOption, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
+    """Generate, score and report. Under torchrun or accelerate only rank 0 scores and reports."""
+    import torch
 
-    load_embedder(embedder)  # what can't be scored should be known before hours of generation
-    command.generate_command(out=out, **options)
-    score(out, embedder)
+    from h2htalk_metric.metrics.similarity import load_embedder, release_embedders
+
+    is_main = os.environ.get("RANK", "0") == "0"
+    with Watchdog():  # if the embedder cannot be loaded, the other ranks end too
+        if is_main:
+            load_embedder(embedder)  # fail now, and not after hours of generation
+            if torch.cuda.is_available():
+                release_embedders()  # generation needs the memory
+        command.run_generation(settings, out)
+    if is_main:
+        score(out, embedder)
 
 
 @app.command()
@@ -129,18 +141,18 @@ def merge(
     others: Annotated[list[Path] | None, typer.Argument(help="Folders of the same run on other nodes' disks.")] = None,
 ) -> None:
     """Put the shards of a run together into predictions.jsonl, for instance from several nodes' disks."""
-    from h2htalk_datasets.generation.run import rows_of_run
+    from h2htalk_datasets.generation.requests import records_of_manifest
     from h2htalk_datasets.generation.run_folder import RunFolder
 
     folder = RunFolder(run_folder)
     sources = [RunFolder(other) for other in others or []]
-    if sources and not folder.begun:
+    if sources and not folder.exists:
         folder.open(sources[0].manifest())
         folder.unlock()
     manifest = folder.manifest()
     for source in sources:
-        print(f"{source.path}: {folder.take_in(source)} shards copied")
-    ids = [row["id"] for row in rows_of_run(manifest)]
+        print(f"{source.path}: {folder.import_shards(source)} shards copied")
+    ids = [row["id"] for row in records_of_manifest(manifest)]
     for note in folder.answers(ids)[1]:
         print(f"left out: {note}")
     missing = folder.merge(ids)

@@ -10,7 +10,7 @@ import typer
 from rich.markdown import Markdown
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.cli import DevicesOption, TrustOption
+from h2htalk_datasets.generation.config import DevicesOption, TrustOption
 from h2htalk_metric.reports.terminal import console
 
 if TYPE_CHECKING:
@@ -140,8 +140,9 @@ def converse(
     devices_per_replica: DevicesOption = 1,
 ) -> None:
     """Let a second model play a user whose need changes in the middle; say whether the run's model noticed."""
-    from h2htalk_datasets.generation.distributed.queue import Group
-    from h2htalk_datasets.generation.run import Settings, make_engine
+    from h2htalk_datasets.generation.distributed.state import DistributedState
+    from h2htalk_datasets.generation.config import Settings
+    from h2htalk_datasets.generation.run import make_engine
     from h2htalk_datasets.generation.run_folder import RunFolder
     from h2htalk_metric.judge.run_judgements import judge_run
     from h2htalk_metric.probes import conversation as conversing
@@ -158,7 +159,7 @@ def converse(
         trust_remote_code=trust_remote_code,
         devices_per_replica=devices_per_replica,
     )
-    group = Group()
+    group = DistributedState()
     companion = make_engine(settings, group)
     refuse_other_model(manifest["model"], companion.identity())
     player = make_engine(Settings(model=user, base_url=user_url), group)
@@ -174,20 +175,20 @@ def converse(
 
 def _answer(manifest: "Mapping[str, Any]", asked: "Mapping[Path, Any]") -> None:
     """Let the run's model answer, into a folder each; what is complete is left alone."""
-    from h2htalk_datasets.generation.distributed.queue import Group
+    from h2htalk_datasets.generation.distributed.state import DistributedState
     from h2htalk_datasets.generation.run import generate, make_engine
     from h2htalk_datasets.generation.run_folder import RunFolder
     from h2htalk_metric.probes.settings import refuse_other_model
 
     for folder, settings in asked.items():
-        known = RunFolder(folder).manifest()["dataset"]["limit"] if RunFolder(folder).begun else settings.limit
+        known = RunFolder(folder).manifest()["dataset"]["limit"] if RunFolder(folder).exists else settings.limit
         if known != settings.limit:
             how = "without --limit" if known is None else f"with --limit {known}"
             raise H2HTalkError(f"{folder} was made {how}; do the same, or move the folder away")
     left = {folder: settings for folder, settings in asked.items() if not RunFolder(folder).predictions_file.exists()}
     if not left:
         return
-    group = Group()
+    group = DistributedState()
     engine = make_engine(next(iter(left.values())), group)
     refuse_other_model(manifest["model"], engine.identity())
     for folder, settings in left.items():

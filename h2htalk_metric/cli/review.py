@@ -91,7 +91,7 @@ def _draw_probes(folder: Path) -> None:
     from h2htalk_datasets.generation.run_folder import RunFolder
     from h2htalk_metric.probes.answers import is_probe_run
 
-    if RunFolder(folder).begun and is_probe_run(RunFolder(folder).manifest()):
+    if RunFolder(folder).exists and is_probe_run(RunFolder(folder).manifest()):
         _reviews(folder, {"controls": None, "sample": None, "seed": None})
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_datasets.generation.requests import chosen_rows
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.run import rows_of_run
+from h2htalk_datasets.generation.requests import records_of_manifest
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.probes import PROBES
@@ -124,7 +124,7 @@ class Run:
         return [installed[line["id"]] for line in self.predictions]
 
     def _probe_records(self) -> list[dict[str, Any]]:
-        records = rows_of_run(self.manifest)
+        records = records_of_manifest(self.manifest)
         if [record["id"] for record in records] != [line["id"] for line in self.predictions]:
             raise H2HTalkError(f"{self.path} was made with another version of the probe set; install that version")
         return records

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.run_folder import flat
+from h2htalk_datasets.generation.run_folder import flatten
 from h2htalk_metric.metrics.similarity import Embedder
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import ANSWERS_DIGEST, SCORING_ID, measure_run, read_stored_scores
@@ -71,7 +71,7 @@ def verify_run(run: Run | str | Path, embedder: Embedder | None = None) -> list[
 
 def _signature_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Compare the keys that the stored signature has; newer versions may add keys."""
-    before, after = dict(flat(old)), dict(flat(new))
+    before, after = dict(flatten(old)), dict(flatten(new))
     return [
         f"signature.{key}: stored {value!r}, now {after.get(key, _MISSING)!r}"
         for key, value in sorted(before.items())
@@ -80,7 +80,7 @@ def _signature_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> li
 
 
 def _figure_differences(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: float) -> list[str]:
-    before, after = dict(flat(old)), dict(flat(new))
+    before, after = dict(flatten(old)), dict(flatten(new))
     return [
         f"{name}: stored {_shown(before.get(name, _MISSING))}, now {_shown(after.get(name, _MISSING))}"
         for name in sorted(before.keys() | after.keys())

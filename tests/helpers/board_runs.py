@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.run import chosen_rows, prompt_of
+from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import TASKS, select_tasks
 from h2htalk_metric.metrics.lexical import LEXICAL, lexical

@@ -2,7 +2,9 @@
 
 import json
 
-from h2htalk_datasets.generation.run import Settings, chosen_probes, generate, prompt_of
+from h2htalk_datasets.generation.config import Settings
+from h2htalk_datasets.generation.requests import chosen_probes, prompt_of
+from h2htalk_datasets.generation.run import generate
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.metrics.similarity import Embedder
@@ -11,7 +13,7 @@ from helpers.paths import TEST_DATA
 from helpers.servers import scripted
 
 SCRIPTED = TEST_DATA / "scripted"
-HASHED = Embedder("hashed-words", HashedWords(), flag=False)
+HASHED = Embedder("hashed-words", HashedWords().encode)
 CRITERIA = [criterion.name for criterion in load_rubric("SafetyHighRisk").criteria]
 
 

@@ -1,1 +1,1 @@
-"""Many ranks: the queue they claim work from, and how a job ends."""
+"""Many ranks: what they share, the queue of work, and how a job ends."""

@@ -1,1 +1,1 @@
-"""Engines: what answers a prompt, in this process or behind a server."""
+"""Engines: what answers prompts, in this process or behind a server."""

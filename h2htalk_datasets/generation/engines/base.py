@@ -1,6 +1,6 @@
-"""What an engine is: it knows its identity, measures prompts, and answers batches."""
+"""The protocol of engines, and what goes in and comes out: prompts, batches, answers."""
 
-__all__ = ["Answer", "Asked", "Engine", "Failure", "Prompt"]
+__all__ = ["Answer", "Batch", "Engine", "Failure", "Prompt"]
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Prompt:
-    """One record as it is asked.
+    """A prompt request for one record.
 
     Attributes:
-        id: the record's id.
-        task: its config.
-        group: prompts of one group share their first tokens (the relationship: SAP and persona).
+        id: of the record.
+        task: name of its config.
+        group: prompts of one group start with the same tokens (a relationship: SAP and persona).
         messages: chat messages, system first.
-        max_new_tokens: room for the answer, in tokens.
+        max_new_tokens: limit of generated tokens, thoughts included.
 
     """
 
@@ -28,8 +28,14 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A batch as an engine gets it: its prompts, and the seed of its sampling."""
+class Batch:
+    """Prompts that are answered together, ready to run.
+
+    Attributes:
+        prompts: of one group.
+        seed: of sampling.
+
+    """
 
     prompts: tuple[Prompt, ...]
     seed: int
@@ -40,10 +46,10 @@ class Answer:
     """One generated answer.
 
     Attributes:
-        text: what the user would read.
-        finish_reason: ``stop``, or ``length`` where the room ended first, or a server's own word.
+        text: what the user reads.
+        finish_reason: ``stop``, ``length`` if the limit of new tokens was reached, or the server's own word.
         prompt_tokens: length of the prompt.
-        new_tokens: length of all that was generated, thoughts included.
+        new_tokens: number of generated tokens, thoughts included.
         reasoning: thoughts that were cut from the text, or None.
 
     """
@@ -57,25 +63,30 @@ class Answer:
 
 @dataclass(frozen=True)
 class Failure:
-    """A prompt that got no answer; the next attempt at the run asks it again."""
+    """A prompt without an answer; the next attempt at the run sends it again.
+
+    Attributes:
+        reason: one line.
+
+    """
 
     reason: str
 
 
 class Engine(Protocol):
-    """Something that answers prompts."""
+    """A model that answers prompts."""
 
     def identity(self) -> dict[str, Any]:
-        """Model, revision and all else that changes its answers; stands in the run's manifest."""
+        """Return model, revision and everything else that changes its answers; recorded in the run's manifest."""
 
     def prepare(self, prompts: Sequence[Prompt]) -> list[int]:
-        """See all prompts of the run once, and return their lengths in tokens (or a proxy of them)."""
+        """Read all prompts of the run once; return their lengths in tokens (or a measure that orders them alike)."""
 
-    def batch_that_fits(self) -> int:
-        """How many prompts at once memory holds, after :meth:`prepare`."""
+    def max_batch_size(self) -> int:
+        """Return how many prompts fit into memory at once; call :meth:`prepare` before."""
 
-    def stream(self, batches: Iterable[Asked]) -> Iterator[tuple[Asked, Sequence[Answer | Failure]]]:
-        """Answer batches, each as a whole, in any order; a batch is taken only when there is room for it.
+    def stream(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Sequence[Answer | Failure]]]:
+        """Answer batches, each as a whole, in any order. A batch is taken only when the engine can start it.
 
-        The same batch gives the same answers, whoever else is at work.
+        The same batch gives the same answers, whatever else is running.
         """

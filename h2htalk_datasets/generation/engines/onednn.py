@@ -1,24 +1,25 @@
-"""Faster linear layers on CPUs, for models that only infer."""
+"""Faster linear layers on CPUs, for inference."""
 
 __all__ = ["multiply_by_onednn"]
 
 from functools import partial
 from typing import Any
 
-_FEW = 64  # rows up to which a product is bound by reading the weights, so that their order counts
-_MOST_BYTES = 4 * 2**30  # of weights that are kept twice; beyond, the memory is worth more
+MAX_PACKED_ROWS = 64  # up to which a product is limited by reading the weights, so that their layout matters
+MAX_PACKED_BYTES = 4 * 2**30  # of weights that are stored twice
 
 
-def multiply_by_onednn(model: Any, *, decodes: bool = False) -> None:
-    """Let oneDNN multiply in a CPU model's linear layers, in float32 as before; results agree to some 1e-6.
+def multiply_by_onednn(model: Any, *, decodes: bool = False, max_packed_bytes: int = MAX_PACKED_BYTES) -> None:
+    """Compute a CPU model's float32 linear layers with oneDNN; results agree with torch's to about 1e-6.
 
-    Torch gives such products to MKL, which on AMD's processors runs at less than half of oneDNN's speed. Where
-    gradients are wanted, and in other precisions, the layers stay as they are.
+    Torch uses MKL, which on AMD's processors has less than half of oneDNN's speed. Where gradients are needed and in
+    other precisions the layers stay as they are.
 
     Args:
         model: changed in place.
-        decodes: the model multiplies a few rows at a time. Up to 4 GiB of weights are then also kept in oneDNN's own
-            order, in which such products take some two thirds of the time.
+        decodes: the model multiplies a few rows at a time, as a decoder does. Its weights are then also stored in
+            oneDNN's own layout, in which such products take about two thirds of the time.
+        max_packed_bytes: size of the weights up to which they are stored twice.
 
     """
     import torch
@@ -31,37 +32,39 @@ def multiply_by_onednn(model: Any, *, decodes: bool = False) -> None:
         for layer in model.modules()
         if type(layer) is torch.nn.Linear and layer.weight.dtype == torch.float32 and layer.weight.device.type == "cpu"
     ]
-    twice = decodes and sum(layer.weight.nbytes for layer in layers) <= _MOST_BYTES
+    packs = decodes and sum(layer.weight.nbytes for layer in layers) <= max_packed_bytes
     for layer in layers:
-        layer.forward = partial(_linear, product, layer, _Packed(layer) if twice else None)  # type: ignore[method-assign]
+        packed = _PackedWeight(layer) if packs else None
+        layer.forward = partial(_linear, product, layer, packed)  # type: ignore[method-assign]
 
 
-def _linear(product: Any, layer: Any, packed: "_Packed | None", inputs: Any) -> Any:
+def _linear(product: Any, layer: Any, packed: "_PackedWeight | None", inputs: Any) -> Any:
     import torch
 
     if torch.is_grad_enabled():
         return torch.nn.functional.linear(inputs, layer.weight, layer.bias)
-    few = inputs.shape[:-1].numel() <= _FEW
-    return product(inputs, packed.weight() if packed and few else layer.weight, layer.bias, "none", [], "")
+    few_rows = inputs.shape[:-1].numel() <= MAX_PACKED_ROWS
+    return product(inputs, packed.weight() if packed and few_rows else layer.weight, layer.bias, "none", [], "")
 
 
-class _Packed:
-    """A layer's weight in oneDNN's order, ordered anew when the layer's own has changed."""
+class _PackedWeight:
+    """A layer's weight in oneDNN's layout, packed again after the layer's own weight has changed."""
 
     def __init__(self, layer: Any) -> None:
         self._layer = layer
-        self._made_of: tuple[int, int] | None = None
+        self._version: tuple[int, int] | None = None
         self._weight: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy of the model makes its own; oneDNN's tensors can't be copied."""
-        return {"_layer": self._layer, "_made_of": None, "_weight": None}
+        """Leave the packed weight out of copies of the model: oneDNN's tensors cannot be copied."""
+        return {"_layer": self._layer, "_version": None, "_weight": None}
 
     def weight(self) -> Any:
         import torch
 
         weight = self._layer.weight
-        now = (weight.data_ptr(), weight._version)
-        if now != self._made_of:
-            self._weight, self._made_of = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _FEW), now
+        version = (weight.data_ptr(), weight._version)
+        if version != self._version:
+            self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), MAX_PACKED_ROWS)
+            self._version = version
         return self._weight

@@ -1,77 +1,78 @@
-"""The engine for OpenAI-compatible servers: one record a request, many in flight."""
+"""The engine for OpenAI-compatible servers: one record per request, many requests at once."""
 
 __all__ = ["OpenAIEngine"]
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from h2htalk_datasets.generation.chat_client import ChatAPI, NoReply, as_they_land
-from h2htalk_datasets.generation.engines.base import Answer, Asked, Failure, Prompt
+from h2htalk_datasets.generation.chat_client import ChatClient, RequestFailed
+from h2htalk_datasets.generation.concurrency import as_completed
+from h2htalk_datasets.generation.engines.base import Answer, Batch, Failure, Prompt
 from h2htalk_datasets.generation.engines.reasoning import cut_reasoning
 from h2htalk_datasets.prompts.chat_template import fold_system as folded
 
-_SEEDS = 2**31  # some servers keep a seed in 32 bits
-_FILTERED = ("content_filter", "content_policy_violation")  # error codes of servers that will never answer a prompt
+_SEEDS = 2**31  # some servers store a seed in 32 bits
+_FILTER_CODES = ("content_filter", "content_policy_violation")  # error codes of servers that never answer a prompt
 
 
 class OpenAIEngine:
     """Answers prompts through a server.
 
     Args:
-        api: model and server.
-        temperature: 0 for greedy decoding, as far as the server keeps to it.
+        client: model and server.
+        temperature: 0 for greedy decoding, as far as the server respects it.
         top_p: nucleus of sampling, 0..1.
-        in_flight: requests at once.
+        max_connections: concurrent requests.
         fold_system: put the system text into the first user turn, for models without a system role.
 
     """
 
     def __init__(
         self,
-        api: ChatAPI,
+        client: ChatClient,
         *,
         temperature: float = 0.0,
         top_p: float = 1.0,
-        in_flight: int = 16,
+        max_connections: int = 16,
         fold_system: bool = False,
     ) -> None:
-        self._api, self._in_flight, self._fold = api, in_flight, fold_system
+        self._client, self._max_connections, self._fold = client, max_connections, fold_system
         self._sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
 
     def identity(self) -> dict[str, Any]:
-        """Model and server; what runs behind its name only the server knows."""
-        known = {"engine": "openai", "name": self._api.model, "server": self._api.url, "revision": "unknown"}
-        return known | ({"fold_system": True} if self._fold else {})
+        """Return model and server; which weights the server has under that name is unknown."""
+        identity = {"engine": "openai", "name": self._client.model, "server": self._client.url, "revision": "unknown"}
+        return identity | ({"fold_system": True} if self._fold else {})
 
     def prepare(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Lengths in characters: the tokenizer is the server's."""
+        """Return lengths in characters, because only the server has the tokenizer."""
         return [sum(len(message["content"]) for message in prompt.messages) for prompt in prompts]
 
-    def batch_that_fits(self) -> int:
-        """One: each request is for itself, and each answer is on disk as it comes."""
+    def max_batch_size(self) -> int:
+        """Return 1: every request is independent, and its answer is on disk as soon as it arrives."""
         return 1
 
-    def stream(self, batches: Iterable[Asked]) -> Iterator[tuple[Asked, list[Answer | Failure]]]:
-        """Answer batches as their replies come; a prompt that the server doesn't answer is a failure with its reason.
+    def stream(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, list[Answer | Failure]]]:
+        """Answer batches as their replies arrive; a prompt without a usable reply is a failure with its reason.
 
         Raises:
-            H2HTalkError: the server refuses every request.
+            H2HTalkError: the server rejects every request, or it is gone.
 
         """
-        return as_they_land((self._batch(asked) for asked in batches), self._in_flight)
+        return as_completed((self._answer_batch(batch) for batch in batches), self._max_connections)
 
-    async def _batch(self, asked: Asked) -> tuple[Asked, list[Answer | Failure]]:
-        return asked, [await self._one(prompt, asked.seed) for prompt in asked.prompts]
+    async def _answer_batch(self, batch: Batch) -> tuple[Batch, list[Answer | Failure]]:
+        return batch, [await self._answer(prompt, batch.seed) for prompt in batch.prompts]
 
-    async def _one(self, prompt: Prompt, seed: int) -> Answer | Failure:
+    async def _answer(self, prompt: Prompt, seed: int) -> Answer | Failure:
         messages = folded(prompt.messages) if self._fold else prompt.messages
         try:
-            reply = await self._api.complete(
+            reply = await self._client.complete(
                 messages, max_tokens=prompt.max_new_tokens, seed=seed % _SEEDS, **self._sampling
             )
-        except NoReply as error:
-            # A refusal is what the model's users get; asked again, it would be refused again.
-            return Answer("", "content_filter", 0, 0) if error.code in _FILTERED else Failure(str(error))
+        except RequestFailed as failure:
+            # Users of the model get the same refusal, and another attempt would be refused again.
+            return Answer("", "content_filter", 0, 0) if failure.code in _FILTER_CODES else Failure(str(failure))
         text, reasoning = cut_reasoning(reply.text)
         thoughts = "\n\n".join(part for part in (reply.reasoning, reasoning) if part) or None
         return Answer(text, reply.finish_reason, reply.prompt_tokens, reply.new_tokens, thoughts)

@@ -1,11 +1,11 @@
-"""Attention over a prefix that all rows of a batch share: a decoding step reads it once, not once a row.
+"""Attention over a prefix that all rows of a batch share: a decoding step reads it once, not once per row.
 
-A step's attention on a CPU is bound by memory: 16 rows over a prefix of 1,000 tokens read the same keys and values 16
-times. Here one product serves all rows; what each row has of its own is attended to as before, and one softmax spans
-both.
+A decoding step's attention on a CPU is limited by memory bandwidth: 16 rows over a prefix of 1,000 tokens read the
+same keys and values 16 times. Here one product serves all rows. The attention over each row's own tokens is as before,
+and one softmax covers both.
 """
 
-__all__ = ["SharedPrefix", "attend_to_prefix_once", "share"]
+__all__ = ["SharedPrefix", "attach_prefix", "attend_to_prefix_once"]
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,28 +16,28 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 _NAME = "sdpa_prefix_once"
-_BEYOND = ("softcap", "position_bias", "s_aux", "sliding_window")  # what only the general way knows
+_UNSUPPORTED = ("softcap", "position_bias", "s_aux", "sliding_window")  # options that only torch's attention handles
 
 
 @dataclass(frozen=True)
 class SharedPrefix:
-    """What a batch's rows have in common in one layer, and where each row's own tokens lie.
+    """The shared prefix of a batch in one layer, and where each row's own tokens are.
 
     Attributes:
         keys: shape (key heads, tokens, width).
         values: shape (key heads, tokens, width).
-        own: added to the scores of the cells after the first `tokens` ones: 0 where they hold a row's own tokens, minus
-            infinity where they hold tokens of the prefix; shape (rows, 1, 1, cells).
+        own_mask: added to the scores of the cells after the prefix: 0 where a cell has a row's own token, minus
+            infinity where it has a token of the prefix; shape (rows, 1, 1, cells).
 
     """
 
     keys: torch.Tensor
     values: torch.Tensor
-    own: torch.Tensor
+    own_mask: torch.Tensor
 
 
-def share(keys: torch.Tensor, prefix: SharedPrefix | None) -> torch.Tensor:
-    """Send a prefix along with the keys that a cache shows; a model that changes them loses it, and nothing else.
+def attach_prefix(keys: torch.Tensor, prefix: SharedPrefix | None) -> torch.Tensor:
+    """Attach the shared prefix to the keys that a cache returns. A model that changes the keys loses it, harmlessly.
 
     Args:
         keys: of one layer, shape (rows, key heads, tokens, width); returned as they are.
@@ -49,9 +49,9 @@ def share(keys: torch.Tensor, prefix: SharedPrefix | None) -> torch.Tensor:
 
 
 def attend_to_prefix_once(model: Any) -> None:
-    """Switch a model to this attention where it serves: on a CPU, in float32, in place of torch's own (sdpa).
+    """Switch a model to this attention if it can use it: on a CPU, in float32, in place of torch's own (sdpa).
 
-    Not where tokens see a window only, for some models say so nowhere but in the mask.
+    Models with a sliding window keep theirs, because for some of them only the mask shows the window.
     """
     config = model.config.get_text_config()
     if any(getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")):
@@ -69,34 +69,38 @@ def _attend(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """As Transformers calls it; query (rows, heads, tokens, width), the result (rows, tokens, heads, width)."""
+    """Compute attention with the interface of Transformers.
+
+    Query has shape (rows, heads, tokens, width), the result (rows, tokens, heads, width).
+    """
     prefix: SharedPrefix | None = getattr(key, "shared_prefix", None)
-    if prefix is None or query.shape[2] > 1 or any(options.get(name) is not None for name in _BEYOND):
+    if prefix is None or query.shape[2] > 1 or any(options.get(name) is not None for name in _UNSUPPORTED):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
     (heads, tokens, width), rows = prefix.keys.shape, len(query)
     grouped = query.reshape(rows, heads, -1, width)
     own_keys, own_values = key[:, :, tokens:], value[:, :, tokens:]
     scores = torch.cat(
         [
-            _by_row(_by_head(grouped) @ prefix.keys.mT, rows),
-            grouped @ own_keys.mT + prefix.own[..., : own_keys.shape[2]],
+            _rows_first(_heads_first(grouped) @ prefix.keys.mT, rows),
+            grouped @ own_keys.mT + prefix.own_mask[..., : own_keys.shape[2]],
         ],
         dim=-1,
     )
     weights = torch.softmax(scores * (width**-0.5 if scaling is None else scaling), dim=-1)
-    seen = _by_row(_by_head(weights[..., :tokens]) @ prefix.values, rows) + weights[..., tokens:] @ own_values
-    return seen.reshape(rows, 1, query.shape[1], -1), None
+    over_prefix = _rows_first(_heads_first(weights[..., :tokens]) @ prefix.values, rows)
+    output = over_prefix + weights[..., tokens:] @ own_values
+    return output.reshape(rows, 1, query.shape[1], -1), None
 
 
-def _by_head(of_rows: torch.Tensor) -> torch.Tensor:
-    """From (rows, key heads, queries a key head, n) to (key heads, rows * queries, n)."""
-    return of_rows.transpose(0, 1).flatten(1, 2)
+def _heads_first(tensor: torch.Tensor) -> torch.Tensor:
+    """From (rows, key heads, queries per key head, n) to (key heads, rows * queries, n)."""
+    return tensor.transpose(0, 1).flatten(1, 2)
 
 
-def _by_row(of_heads: torch.Tensor, rows: int) -> torch.Tensor:
-    return of_heads.unflatten(1, (rows, -1)).transpose(0, 1)
+def _rows_first(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    return tensor.unflatten(1, (rows, -1)).transpose(0, 1)
 
 
-# Known by its name to every model: a run's manifest names it, and what goes on from that run asks for it.
+# Registered for every model: a run's manifest records this name, and resuming the run requests it.
 AttentionInterface.register(_NAME, _attend)
 AttentionMaskInterface.register(_NAME, sdpa_mask)

@@ -1,6 +1,6 @@
-"""The Transformers engine: batches over a shared prefix that is computed once and kept."""
+"""The Transformers engine: batches over a shared prefix that is computed once and cached."""
 
-__all__ = ["TransformersEngine"]
+__all__ = ["SeededSampling", "TransformersEngine", "prefix_budget", "rows_that_fit"]
 
 import logging
 import os
@@ -22,42 +22,16 @@ from transformers import (
 )
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.engines.base import Answer, Asked, Prompt
+from h2htalk_datasets.generation.engines.base import Answer, Batch, Prompt
 from h2htalk_datasets.generation.engines.models import Loaded
-from h2htalk_datasets.generation.engines.prefix_cache import PrefixCache, can_share, common_prefix
+from h2htalk_datasets.generation.engines.prefix_cache import PrefilledCache, PrefixCache, can_share, common_prefix
 from h2htalk_datasets.generation.engines.reasoning import cut_reasoning, opened_by
 from h2htalk_datasets.prompts import chat_text, for_template, prompt_date
 
 _LOG = logging.getLogger(__name__)
-_PREFIX_BYTES = 2 * 2**30  # memory that kept prefixes may take, or a tenth of the GPUs' where that is more and free
-_CPU_BATCH, _MOST = 8, 64  # a CPU gains little from more; beyond the most, ranks end unevenly
-
-
-class _RoomEnds(StoppingCriteria):
-    """Ends each row at its own number of new tokens, since tasks mix in a batch."""
-
-    def __init__(self, start: int, rooms: torch.Tensor) -> None:
-        self._start, self._rooms = start, rooms
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        return input_ids.shape[1] - self._start >= self._rooms
-
-
-class _Draw(LogitsProcessor):
-    """Makes the highest score a draw from the softmax of the scores, by a random generator of each row's own.
-
-    The maximum of scores plus Gumbel noise is such a draw. So a row's draws depend on its seed alone, not on who
-    shares its batch, and the process's own random state stays as it is.
-    """
-
-    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
-        self._generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        exponential = torch.empty_like(scores)
-        for row, generator in zip(exponential, self._generators, strict=True):
-            row.exponential_(generator=generator)
-        return scores - exponential.log()
+_PREFIX_BYTES = 2 * 2**30  # of cached prefixes, at least
+_CPU_ROWS = 8  # a CPU gains little from more rows
+_MAX_ROWS = 64  # with more, ranks end at very different times
 
 
 class TransformersEngine:
@@ -66,10 +40,15 @@ class TransformersEngine:
     Args:
         loaded: model and tokenizer.
         temperature: 0 for greedy decoding.
-        top_p: nucleus of sampling, 0..1; used where temperature is above 0.
-        fold_system: put the system text into the first user turn where the template has no system role.
-        reuse_prefix: compute what prompts share once; off only to compare.
-        prefix_bytes: memory that kept prefixes may take; None for 2 GiB, or a tenth of the GPUs' where free.
+        top_p: nucleus of sampling, 0..1; used if the temperature is above 0.
+        fold_system: put the system text into the first user turn if the template has no system role.
+        reuse_prefix: compute what prompts share only once; False is for comparisons.
+        prefix_bytes: memory for cached prefixes; None for :func:`prefix_budget`.
+
+    Attributes:
+        prefixes: cached prefixes; None before :meth:`prepare`, and where the model cannot share them.
+        prefix_bytes: memory for cached prefixes.
+        max_rows: prompts that are computed at once, lowered after an out-of-memory error; None for no limit.
 
     """
 
@@ -88,21 +67,20 @@ class TransformersEngine:
         self._temperature, self._top_p = float(temperature), top_p
         self._stops = _stop_ids(self._model, self._tokenizer)
         self._pad = self._tokenizer.pad_token_id if self._tokenizer.pad_token_id is not None else self._stops[0]
-        # A checkpoint's own sampling defaults and penalties must not leak into a benchmark's answers.
+        # The checkpoint's own sampling defaults and penalties must not change a benchmark's answers.
         self._model.generation_config = GenerationConfig(eos_token_id=self._stops, pad_token_id=self._pad)
         free, self._memory = _memory(self._model)
         self._reuse_prefix = reuse_prefix
-        room = max(_PREFIX_BYTES, min(self._memory // 10, free // 4))  # in a training loop little is free
-        self._prefix_bytes = room if prefix_bytes is None else prefix_bytes
-        self._prefixes: PrefixCache | None = None
+        self.prefix_bytes = prefix_budget(free, self._memory) if prefix_bytes is None else prefix_bytes
+        self.prefixes: PrefixCache | None = None
+        self.max_rows: int | None = None
         self._special = _special_tokens(self._tokenizer)
         self._tokens: dict[str, list[int]] = {}
         self._opened: dict[str, str] = {}
-        self._shared: dict[str, tuple[int, int]] = {}
-        self._most_rows: int | None = None  # what memory was found to hold
+        self._prefix_lens: dict[str, tuple[int, int]] = {}
 
     def identity(self) -> dict[str, Any]:
-        """Name, revision, dtype, attention, adapter and device of the model, and the date its prompts tell it."""
+        """Return name, revision, dtype, attention, adapter and device of the model, and the date in its prompts."""
         config, date = self._model.config, prompt_date(self._tokenizer)
         return {
             "engine": "transformers",
@@ -117,10 +95,10 @@ class TransformersEngine:
         }
 
     def prepare(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Tokenize all prompts, and find how many first tokens each group, and all of them, share; lengths in tokens.
+        """Tokenize all prompts, and find the prefixes that each group and all prompts share; return lengths in tokens.
 
         Raises:
-            H2HTalkError: the chat template has no system role (and folding was not asked), or there is none.
+            H2HTalkError: the tokenizer has no chat template, or one without a system role (and no ``fold_system``).
 
         """
         groups: dict[str, list[list[int]]] = defaultdict(list)
@@ -130,29 +108,29 @@ class TransformersEngine:
             self._tokens[prompt.id] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
             self._opened[prompt.id] = opened_by(text)
             groups[prompt.group].append(self._tokens[prompt.id])
-        everyone = common_prefix([self._tokens[prompt.id] for prompt in prompts]) if len(prompts) > 1 else 0
+        global_prefix_len = common_prefix([self._tokens[prompt.id] for prompt in prompts]) if len(prompts) > 1 else 0
         for group, rows in groups.items():
-            self._shared[group] = (everyone, common_prefix(rows) if len(rows) > 1 else 0)
-        if self._reuse_prefix and self._prefixes is None:
-            self._prefixes = self._prefixes_if_shared(self._tokens[prompts[0].id])
+            self._prefix_lens[group] = (global_prefix_len, common_prefix(rows) if len(rows) > 1 else 0)
+        if self._reuse_prefix and self.prefixes is None:
+            self.prefixes = self._prefixes_if_shared(self._tokens[prompts[0].id])
         self._longest = max(len(self._tokens[prompt.id]) + prompt.max_new_tokens for prompt in prompts)
         return [len(self._tokens[prompt.id]) for prompt in prompts]
 
     def _prefixes_if_shared(self, tokens: Sequence[int]) -> PrefixCache | None:
         self._reuse_prefix = can_share(self._model, tokens)
         if self._reuse_prefix:
-            return PrefixCache(self._model, self._prefix_bytes)
-        _say_that_nothing_is_shared()
+            return PrefixCache(self._model, self.prefix_bytes)
+        warn_no_prefix_reuse()
         return None
 
-    def batch_that_fits(self) -> int:
-        """The largest power of two whose keys and values take half of what the weights leave of the GPUs' memory.
+    def max_batch_size(self) -> int:
+        """Return how many prompts fit into half of the memory that the weights leave; a power of two.
 
-        On a CPU, and where a cache has no keys and values, a number that feeds it. What other processes hold is not
-        asked for, so that every fresh run on such GPUs begins with the same number.
+        Memory that other processes use is not subtracted, so every new run on such GPUs starts with the same number.
+        On a CPU, and for models without a key-value cache, it is a fixed number.
         """
-        row = self._longest * self._bytes_per_token() if self._memory else 0
-        return _power_of_two((self._memory - self._model.get_memory_footprint()) / 2 / row) if row else _CPU_BATCH
+        row_bytes = self._longest * self._bytes_per_token() if self._memory else 0
+        return rows_that_fit(self._memory - self._model.get_memory_footprint(), row_bytes) if row_bytes else _CPU_ROWS
 
     @torch.inference_mode()
     def _bytes_per_token(self) -> int:
@@ -161,23 +139,23 @@ class TransformersEngine:
         tensors = [value for layer in layers for value in vars(layer).values() if isinstance(value, torch.Tensor)]
         return sum(tensor.nbytes for tensor in tensors) // ids.shape[1]
 
-    def stream(self, batches: Iterable[Asked]) -> Iterator[tuple[Asked, list[Answer]]]:
+    def stream(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, list[Answer]]]:
         """Answer batches one after the other."""
-        for asked in batches:
-            yield asked, self.answer(asked.prompts, asked.seed)
+        for batch in batches:
+            yield batch, self.answer(batch.prompts, batch.seed)
 
     def answer(self, prompts: Sequence[Prompt], seed: int) -> list[Answer]:
         """Answer prompts of one group; the same batch and seed give the same answers at every world size.
 
-        A batch that memory doesn't hold is answered in halves, and so are all that come after it; each row keeps the
-        seed of its place in the whole batch, and differs by no more than rounding does. Where a single prompt is too
-        much, kept prefixes are given up.
+        A batch that does not fit into memory is computed in halves, and so are all later ones. Each row keeps the seed
+        of its place in the full batch, so answers differ by rounding only. If one prompt alone does not fit, the cached
+        prefixes are dropped.
 
         Raises:
-            H2HTalkError: memory doesn't hold a single prompt.
+            H2HTalkError: one prompt alone does not fit into memory.
 
         """
-        rows, seeds = min(self._most_rows or len(prompts), len(prompts)), range(seed, seed + len(prompts))
+        rows, seeds = min(self.max_rows or len(prompts), len(prompts)), range(seed, seed + len(prompts))
         try:
             parts = [slice(start, start + rows) for start in range(0, len(prompts), rows)]
             return [answer for part in parts for answer in self._generate(prompts[part], seeds[part])]
@@ -185,14 +163,14 @@ class TransformersEngine:
             if not _out_of_memory(error):
                 raise
             if rows > 1:
-                self._most_rows = rows // 2
-                change = f"with {rows} prompts at once; going on with {self._most_rows}"
-            elif self._prefixes and self._prefixes.give_back():
-                change = "on one prompt; going on without kept prefixes"
+                self.max_rows = rows // 2
+                change = f"with {rows} prompts at once; continuing with {self.max_rows}"
+            elif self.prefixes and self.prefixes.clear():
+                change = "on one prompt; continuing without cached prefixes"
             else:
                 raise H2HTalkError(
                     f"out of memory on one prompt ({prompts[0].id}, {len(self._tokens[prompts[0].id])} tokens); "
-                    "spread the model over more devices (--devices-per-replica) or load it in a smaller --dtype"
+                    "use more GPUs per process (--devices-per-replica) or a smaller --dtype"
                 ) from None
         clear_device_cache(garbage_collection=True)
         _LOG.warning("out of memory %s", change)
@@ -203,13 +181,14 @@ class TransformersEngine:
         rows = [self._tokens[prompt.id] for prompt in prompts]
         ids, mask = self._padded(rows)
         start = ids.shape[1]
-        rooms = torch.tensor([prompt.max_new_tokens for prompt in prompts], device=ids.device)
+        limits = torch.tensor([prompt.max_new_tokens for prompt in prompts], device=ids.device)
+        max_new_tokens = int(limits.max())
         output = self._model.generate(
             input_ids=ids,
             attention_mask=mask,
-            past_key_values=self._prefix(prompts[0].group, rows, start + int(rooms.max())),
-            max_new_tokens=int(rooms.max()),
-            stopping_criteria=[_RoomEnds(start, rooms)],
+            past_key_values=self._build_cache(prompts[0].group, rows, start + max_new_tokens),
+            max_new_tokens=max_new_tokens,
+            stopping_criteria=[_RowLimits(start, limits)],
             logits_processor=self._sampling(seeds),
             do_sample=False,
         )
@@ -219,39 +198,89 @@ class TransformersEngine:
         ]
 
     def _sampling(self, seeds: Sequence[int]) -> LogitsProcessorList | None:
-        """Temperature, nucleus and nothing else (Transformers' own sampling would keep the 50 best tokens only)."""
+        """Return temperature and nucleus, and nothing else (Transformers' own sampling would add a top-k of 50)."""
         if self._temperature == 0:
             return None
         nucleus = [TopPLogitsWarper(self._top_p)] if self._top_p < 1 else []
-        draw = _Draw(seeds, self._model.device)
-        return LogitsProcessorList([TemperatureLogitsWarper(self._temperature), *nucleus, draw])
+        sampling = SeededSampling(seeds, self._model.device)
+        return LogitsProcessorList([TemperatureLogitsWarper(self._temperature), *nucleus, sampling])
 
     def _padded(self, rows: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids and mask, padded on the left."""
+        """Return ids and mask, padded on the left."""
         width = max(len(row) for row in rows)
         ids = [[self._pad] * (width - len(row)) + row for row in rows]
         mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
         device = self._model.device
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
-    def _prefix(self, group: str, rows: Sequence[list[int]], room: int) -> Any:
-        if self._prefixes is None:
+    def _build_cache(self, group: str, rows: Sequence[list[int]], capacity: int) -> PrefilledCache | None:
+        if self.prefixes is None:
             return None
-        everyone, relationship = self._shared[group]
-        own = common_prefix(rows) if len(rows) > 1 else 0
-        return self._prefixes.under(rows, sorted({everyone, relationship}), room, own)
+        batch_prefix_len = common_prefix(rows) if len(rows) > 1 else 0
+        return self.prefixes.build_cache(rows, sorted(set(self._prefix_lens[group])), capacity, batch_prefix_len)
 
     def _answer(self, prompt: Prompt, new: list[int]) -> Answer:
         end = next((place for place, token in enumerate(new) if token in self._stops), None)
-        kept = new[:end] if end is not None else new
-        parts = cut_reasoning(self._opened[prompt.id] + self._tokenizer.decode(kept, skip_special_tokens=False))
+        tokens = new[:end]
+        parts = cut_reasoning(self._opened[prompt.id] + self._tokenizer.decode(tokens, skip_special_tokens=False))
         text, reasoning = (self._special.sub("", part or "").strip() for part in parts)
         reason = "length" if end is None else "stop"
-        return Answer(text, reason, len(self._tokens[prompt.id]), len(kept), reasoning or None)
+        return Answer(text, reason, len(self._tokens[prompt.id]), len(tokens), reasoning or None)
+
+
+class _RowLimits(StoppingCriteria):
+    """Ends each row at its own limit of new tokens, because a batch has prompts of several tasks."""
+
+    def __init__(self, start: int, limits: torch.Tensor) -> None:
+        self._start, self._limits = start, limits
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        return input_ids.shape[1] - self._start >= self._limits
+
+
+class SeededSampling(LogitsProcessor):
+    """Adds Gumbel noise to the scores, so that greedy decoding samples from their softmax.
+
+    Each row has a random generator of its own. So a row's tokens depend on its seed, not on the other rows of its
+    batch, and the random state of the process does not change.
+
+    Args:
+        seeds: one per row.
+        device: of the scores.
+
+    """
+
+    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
+        self._generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return the scores with noise; shape (rows, vocabulary)."""
+        exponential = torch.empty_like(scores)
+        for row, generator in zip(exponential, self._generators, strict=True):
+            row.exponential_(generator=generator)
+        return scores - exponential.log()
+
+
+def prefix_budget(free: int, total: int) -> int:
+    """Return the bytes for cached prefixes: 2 GiB, or a tenth of the GPUs' memory if that is more and free."""
+    return max(_PREFIX_BYTES, min(total // 10, free // 4))  # a training loop leaves little free
+
+
+def rows_that_fit(memory: int, row_bytes: int) -> int:
+    """Return the number of rows of `row_bytes` that fit into half of `memory`, as a power of two from 1 to 64."""
+    rows = int(min(memory / 2 / row_bytes, _MAX_ROWS))
+    return 2 ** max(0, rows.bit_length() - 1)
+
+
+@cache
+def warn_no_prefix_reuse() -> None:
+    """Warn once per process, on rank 0 only."""
+    if os.environ.get("RANK", "0") == "0":
+        _LOG.warning("this model's cache cannot be shared between prompts; generating without prefix reuse")
 
 
 def _memory(model: Any) -> tuple[int, int]:
-    """Bytes of all GPUs that the model lies on, free and in total; 0 on other devices."""
+    """Return free and total bytes of all GPUs that hold the model; 0 on other devices."""
     if model.device.type != "cuda":
         return 0, 0
     devices = {torch.device(place) for place in getattr(model, "hf_device_map", {"": model.device}).values()}
@@ -259,36 +288,25 @@ def _memory(model: Any) -> tuple[int, int]:
     return sum(free), sum(total)
 
 
-@cache
-def _say_that_nothing_is_shared() -> None:
-    """Once a process, and on rank 0 only."""
-    if os.environ.get("RANK", "0") == "0":
-        _LOG.warning("this architecture's cache can't be shared between prompts; generating without prefix reuse")
-
-
-def _power_of_two(rows: float) -> int:
-    """The largest power of two up to `rows`, between 1 and what ranks can share evenly."""
-    return 2 ** max(0, int(min(rows, _MOST)).bit_length() - 1)
-
-
 def _out_of_memory(error: Exception) -> bool:
-    """What Accelerate takes for it, and what the driver and cuBLAS say where the allocator is not asked."""
-    said = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-    known = isinstance(error, torch.OutOfMemoryError) or should_reduce_batch_size(error)
-    return known or (isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in said))
+    """Accelerate knows the allocator's errors; the driver and cuBLAS have their own."""
+    messages = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    if isinstance(error, torch.OutOfMemoryError) or should_reduce_batch_size(error):
+        return True
+    return isinstance(error, RuntimeError) and any(message in str(error) for message in messages)
 
 
 def _special_tokens(tokenizer: Any) -> re.Pattern[str]:
-    """What a decoder that skips special tokens leaves out."""
+    """Return a pattern of everything that a decoder with ``skip_special_tokens`` leaves out."""
     added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     tokens = sorted(added | set(tokenizer.all_special_tokens), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, tokens)) or "(?!)")
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
-    """End-of-turn tokens: the checkpoint's own list, and the tokenizer's end of sequence."""
-    own = model.generation_config.eos_token_id
-    ids = [own] if isinstance(own, int) else list(own or [])
+    """Return the end-of-turn tokens: those of the checkpoint, and the tokenizer's end of sequence."""
+    stops = model.generation_config.eos_token_id
+    ids = [stops] if isinstance(stops, int) else list(stops or [])
     if tokenizer.eos_token_id is not None and tokenizer.eos_token_id not in ids:
         ids.append(tokenizer.eos_token_id)
     return ids

@@ -12,7 +12,7 @@ from helpers.judge_scripts import CRITERIA, answer_first, by_content, verdict
 from helpers.servers import completion, nobody, scripted
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.chat_client import as_they_land
+from h2htalk_datasets.generation.concurrency import as_completed
 from h2htalk_metric import cache as sqlite_cache
 from h2htalk_metric.judge.cache import VerdictCache
 from h2htalk_metric.judge.cost import Purse, Spent
@@ -26,7 +26,7 @@ ITEM = Item("one", RUBRIC, "the prompt", {"reference": "the reference", "answer"
 
 
 def ask(judge, *items):
-    return list(as_they_land((judge.mark(item) for item in items or (ITEM,)), 4))
+    return list(as_completed((judge.mark(item) for item in items or (ITEM,)), 4))
 
 
 # What a verdict is

@@ -8,7 +8,7 @@ from helpers.servers import scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from h2htalk_datasets.generation.chat_client import as_they_land
+from h2htalk_datasets.generation.concurrency import as_completed
 from h2htalk_metric.judge.marking import Item, Judge
 from h2htalk_metric.judge.prompt import both_positions, judging_messages, neutralise, prompt_hash
 from h2htalk_metric.judge.rubric import load_rubric
@@ -116,7 +116,7 @@ def test_a_judge_that_obeys_what_stands_outside_gives_the_clean_answers_verdict(
     ]
     with scripted(credulous) as server:
         judge = Judge(StructuredChat("m", server.url))
-        marked = {line["id"]: line for line in as_they_land((judge.mark(item) for item in items), 8)}
+        marked = {line["id"]: line for line in as_completed((judge.mark(item) for item in items), 8)}
     assert len(marked) == len(answers) and len(server.asked) == 2 * len(answers)
     assert marked["clean"]["score"] == pytest.approx(2.5)
     assert {

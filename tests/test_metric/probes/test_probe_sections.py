@@ -8,7 +8,7 @@ from helpers.probe_scripts import HASHED, answers_of, run_behind, safety_verdict
 from helpers.report_runs import HOSTILE, scored_run
 from helpers.servers import scripted
 
-from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_datasets.generation.requests import chosen_rows
 from h2htalk_metric.cli.probe import converse, follow
 from h2htalk_metric.judge.marking import Judge
 from h2htalk_metric.judge.run_judgements import Panel, judge_run

@@ -9,7 +9,7 @@ from helpers.probe_scripts import CRITERIA, HASHED, SCRIPTED, answers_of, compan
 from helpers.servers import scripted
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.run import chosen_probes
+from h2htalk_datasets.generation.requests import chosen_probes
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.cli.probe import sap
 from h2htalk_metric.cli.review import import_

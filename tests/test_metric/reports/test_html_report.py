@@ -13,7 +13,7 @@ from helpers.judge_scripts import CRITERIA
 from helpers.report_runs import HOSTILE, scored_run
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_datasets.generation.requests import chosen_rows
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.cli.probe import _keep
 from h2htalk_metric.judge.items import items_of as judged_items

@@ -1,0 +1,109 @@
+"""The options of a run, each declared once, and the manifest that records what decides its answers."""
+
+__all__ = ["DevicesOption", "Settings", "TasksOption", "ThinkingOption", "TrustOption", "build_manifest"]
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from typer import Option
+
+from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.generation.engines.base import Prompt
+from h2htalk_datasets.generation.requests import principles_of
+from h2htalk_datasets.prompts import SAP
+from h2htalk_datasets.tasks import TASKS
+
+# Options that other commands have too.
+TasksOption = Annotated[str, Option(help="Config names separated by commas, or 'all'.")]
+ThinkingOption = Annotated[int, Option(min=0, help="Extra tokens for <think> blocks, which are cut from the answer.")]
+DevicesOption = Annotated[int, Option(min=1, help="GPUs that one process uses for its copy of the model.")]
+TrustOption = Annotated[bool, Option("--trust-remote-code", help="Run code from the model's repository.")]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of a run. Each annotated field is an option of ``h2htalk generate`` and ``h2htalk run``.
+
+    ``probe`` is set by ``h2htalk probe`` only: the name of a probe set whose records replace those of ``tasks``.
+    """
+
+    model: Annotated[str, Option(help="A Hub id, a folder, 'demo', or the model's name at --base-url.")]
+    tasks: TasksOption = "all"
+    limit: Annotated[int | None, Option(help="Records per task, evenly spaced over the task. Default: all.")] = None
+    sap: Annotated[str, Option(help="'all', 'none', or principles of the persona separated by commas.")] = "all"
+    batch_size: Annotated[
+        int | None,
+        Option(
+            min=1, help="Prompts per batch (recorded in run.json). Default: fit to memory. Ignored with --base-url."
+        ),
+    ] = None
+    temperature: Annotated[float, Option(min=0, help="Sampling temperature; 0 is greedy.")] = 0.0
+    top_p: Annotated[float, Option(min=0, max=1, help="Nucleus of sampling.")] = 1.0
+    seed: Annotated[int, Option(help="Seed of sampling.")] = 0
+    thinking_tokens: ThinkingOption = 0
+    fold_system: Annotated[
+        bool,
+        Option(
+            "--fold-system", help="Put the system text into the first user turn, for templates without a system role."
+        ),
+    ] = False
+    revision: Annotated[str | None, Option(help="Branch, tag or commit of a Hub model.")] = None
+    adapter: Annotated[str | None, Option(help="Folder or Hub id of a LoRA adapter.")] = None
+    dtype: Annotated[str, Option(help="auto, float32, bfloat16 or float16. auto on a CPU is float32.")] = "auto"
+    attention: Annotated[str | None, Option(help="Attention implementation: sdpa, eager or flash_attention_2.")] = None
+    devices_per_replica: DevicesOption = 1
+    trust_remote_code: TrustOption = False
+    base_url: Annotated[str | None, Option(help="Base URL of an OpenAI-compatible server.")] = None
+    max_connections: Annotated[int, Option(min=1, help="Concurrent requests to the server.")] = 16
+    timeout: Annotated[float, Option(min=1, help="Seconds per attempt of a request.")] = 120.0
+    probe: str | None = None
+
+
+def build_manifest(
+    settings: Settings,
+    *,
+    batch_size: int,
+    records: Sequence[Mapping[str, Any]],
+    prompts: Sequence[Prompt],
+    model: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the content of ``run.json``: everything that decides the answers of a run.
+
+    Args:
+        settings: options of the run.
+        batch_size: prompts per batch.
+        records: the run's records, in order.
+        prompts: their prompts, in the same order.
+        model: identity of the engine.
+
+    """
+    principles = principles_of(settings.sap)
+    return {
+        "format": 1,
+        "dataset": {
+            "fingerprint": fingerprint(records),
+            "tasks": [settings.probe] if settings.probe else [task for task in TASKS if task in _tasks_of(prompts)],
+            "limit": settings.limit,
+            "n": len(records),
+        },
+        "prompts": {
+            "sap": list(SAP) if principles is True else sorted(principles or ()),
+            "hash": fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts),
+        },
+        "model": dict(model),
+        "generation": {
+            "batch_size": batch_size,
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            "seed": settings.seed,
+            "thinking_tokens": settings.thinking_tokens,
+            "max_new_tokens": {prompt.task: prompt.max_new_tokens for prompt in prompts},
+        },
+        "software": {name: version(name) for name in ("h2htalk", "torch", "transformers")},
+    }
+
+
+def _tasks_of(prompts: Sequence[Prompt]) -> set[str]:
+    return {prompt.task for prompt in prompts}

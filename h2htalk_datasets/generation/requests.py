@@ -1,0 +1,85 @@
+"""From records to prompt requests: which records a run has, and what the model gets for each of them."""
+
+__all__ = ["chosen_probes", "chosen_rows", "principles_of", "prompt_of", "records_of_manifest"]
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.engines.base import Prompt
+from h2htalk_datasets.loading import load
+from h2htalk_datasets.probes import PROBES, load_probe
+from h2htalk_datasets.prompts import render, render_probe
+from h2htalk_datasets.tasks import TASKS, select_tasks
+
+_PROBE_MAX_NEW_TOKENS = 192  # references of the probe sets have at most 80 words
+
+
+def chosen_rows(tasks: str = "all", limit: int | None = None) -> list[dict[str, Any]]:
+    """Return the records of the given tasks.
+
+    Args:
+        tasks: config names separated by commas, or ``all``.
+        limit: records per task, evenly spaced over the task; None for all.
+
+    Returns:
+        Records, task by task in the order of :data:`h2htalk_datasets.TASKS`.
+
+    Raises:
+        H2HTalkError: a task is unknown, or the limit is below 1.
+
+    """
+    return [row for task in select_tasks(tasks) for row in _evenly_spaced(load(task.name), limit)]
+
+
+def chosen_probes(name: str, limit: int | None = None) -> list[dict[str, Any]]:
+    """Return the records of a probe set.
+
+    Args:
+        name: of the set, see :data:`h2htalk_datasets.probes.PROBES`.
+        limit: records, evenly spaced over the set; each brings its explicit control with it. None for all.
+
+    Raises:
+        H2HTalkError: the limit is below 1.
+
+    """
+    rows = list(load_probe(name))
+    chosen = _evenly_spaced([row for row in rows if row["kind"] != "explicit"], limit)
+    ids = {row["id"] for row in chosen} | {row["explicit_control"] for row in chosen}
+    return [row for row in rows if row["id"] in ids]
+
+
+def records_of_manifest(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the records that a run's manifest names, from the installed dataset."""
+    tasks, limit = manifest["dataset"]["tasks"], manifest["dataset"]["limit"]
+    return chosen_probes(tasks[0], limit) if tasks[0] in PROBES else chosen_rows(",".join(tasks), limit)
+
+
+def principles_of(sap: str) -> bool | set[str]:
+    """Convert the value of ``--sap`` to what :func:`h2htalk_datasets.prompts.render` takes."""
+    if sap in ("all", "none"):
+        return sap == "all"
+    return {name.strip() for name in sap.split(",") if name.strip()}
+
+
+def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int = 0) -> Prompt:
+    """Return the prompt of a record.
+
+    Args:
+        row: a record of a task or of a probe set.
+        sap: principles of the persona, see :func:`principles_of`.
+        thinking_tokens: added to the task's limit of new tokens.
+
+    """
+    if "probe" in row:
+        messages, limit = render_probe(row, sap), _PROBE_MAX_NEW_TOKENS + thinking_tokens
+        return Prompt(row["id"], row["probe"], row["probe"], tuple(messages), limit)
+    limit = TASKS[row["task"]].max_new_tokens + thinking_tokens
+    return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), limit)
+
+
+def _evenly_spaced(rows: Sequence[Any], limit: int | None) -> list[Any]:
+    if limit is not None and limit < 1:
+        raise H2HTalkError(f"--limit must be at least 1, got {limit}")
+    count = min(limit or len(rows), len(rows))
+    return [rows[index * len(rows) // count] for index in range(count)]
