@@ -17,7 +17,12 @@ from h2htalk_datasets.errors import H2HTalkError, path_error
 from h2htalk_datasets.generation.config import Settings
 from h2htalk_datasets.generation.distributed.watchdog import watched
 
-_OLD_NAMES = {"in-flight": "max-connections", "concurrency": "max-connections", "evidence": "explanations"}
+_OLD_NAMES = {
+    "in-flight": "max-connections",
+    "concurrency": "max-connections",
+    "evidence": "explanations",
+    "beside": "authors-release",
+}
 
 OutOption = Annotated[Path, typer.Option(help="The run folder. The same command continues an interrupted run.")]
 

@@ -1,75 +1,90 @@
-"""`h2htalk corpus check` and `h2htalk corpus build`: for those who write the records and the probes."""
+"""`h2htalk corpus check|build` and `h2htalk describe`: for those who write the records and the probe sets."""
 
-__all__ = ["corpus_app"]
+__all__ = ["corpus_app", "describe"]
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.reports.terminal import console
+from h2htalk_metric.cli.options import PartialOption
 
 if TYPE_CHECKING:
-    from h2htalk_datasets.corpus.checks import Gate
+    from h2htalk_datasets.corpus.checks import Check
 
 corpus_app = typer.Typer(help="Check and build the corpus.", no_args_is_help=True)
-
-PartialOption = Annotated[bool, typer.Option("--partial", help="Allow fewer records than Table 1.")]
 
 
 @corpus_app.command()
 def check(
-    files: Annotated[list[Path] | None, typer.Argument(help="Relationship files; all if none is named.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Relationship files. Default: all.")] = None,
     partial: PartialOption = False,
     probes: Annotated[bool, typer.Option("--probes", help="Check the two probe sets instead.")] = False,
 ) -> None:
-    """Measure every gate; name file, record and rule of every fault."""
-    from h2htalk_datasets.corpus.check import check as measure
-    from h2htalk_datasets.corpus.check import source_files
+    """Run all checks; name the file, the record and the rule of every violation."""
+    from h2htalk_datasets.corpus.checks import check_corpus
+    from h2htalk_datasets.corpus.sources import source_files
     from h2htalk_datasets.probes.checks import check_probes
 
+    if probes and files:
+        raise H2HTalkError("--probes checks both probe sets; name no files")
     if probes:
-        if files:
-            raise H2HTalkError("--probes checks the two sets whole; name no files with it")
-        gates, over = check_probes(), "the probe sets"
+        checks, checked = check_probes(), "the probe sets"
     else:
-        records, gates = measure(files or source_files(), partial=partial or bool(files))
-        over = f"{len(records)} records"
-    _print(gates)
-    red = sum(not gate.green for gate in gates)
-    if red:
-        raise H2HTalkError(f"{red} of {len(gates)} gates are red over {over}")
-    print(f"all {len(gates)} gates green over {over}")
+        records, checks = check_corpus(files or source_files(), partial=partial or bool(files))
+        checked = f"{len(records)} records"
+    _print(checks)
+    num_failed = sum(not one.passed for one in checks)
+    if num_failed:
+        raise H2HTalkError(f"{num_failed} of {len(checks)} checks failed for {checked}")
+    print(f"all {len(checks)} checks passed for {checked}")
 
 
 @corpus_app.command()
 def build(
     partial: PartialOption = False,
-    out: Annotated[Path | None, typer.Option("--out", help="The data folder; the package's own if not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the data. Default: that of the package.")] = None,
 ) -> None:
-    """Check the corpus and the probe sets and write them as Parquet, the same bytes for the same sources."""
+    """Check the corpus and the probe sets, and write them as Parquet; the same sources give the same bytes."""
     from h2htalk_datasets.corpus.build import DATA
-    from h2htalk_datasets.corpus.build import build as write
+    from h2htalk_datasets.corpus.build import build as build_corpus
 
-    counts, _ = write(out or DATA, partial=partial)
+    counts, _ = build_corpus(out or DATA, partial=partial)
     print(f"{sum(counts.values())} records: " + ", ".join(f"{task} {n}" for task, n in counts.items()))
 
 
-def _print(gates: "list[Gate]") -> None:
-    table = Table()
-    for head in ("gate", "figure", "limit", ""):
-        table.add_column(head, justify="left" if head in ("gate", "") else "right")
-    for gate in gates:
-        sign = "≤" if gate.high else "≥"
-        table.add_row(
-            gate.rule, f"{gate.figure:.4g}", f"{sign} {gate.limit:g}", "ok" if gate.green else "[red]RED[/red]"
+def describe(
+    out: Annotated[Path, typer.Option(help="Folder for tables (text) and figures.")],
+    authors_release: Annotated[
+        Path | None, typer.Option(help="Folder with the authors' published references, to compare with.")
+    ] = None,
+) -> None:
+    """Write statistics of the corpus: counts, lengths, words, labels, duplicates."""
+    from h2htalk_datasets.corpus.figures import describe as write_statistics
+
+    for file in write_statistics(out, authors_release):
+        print(file)
+
+
+def _print(checks: "Sequence[Check]") -> None:
+    from h2htalk_metric.reports.table import Column, Row, Table, numbers
+    from h2htalk_metric.reports.terminal import print_table
+
+    rows = tuple(
+        Row(
+            (
+                one.rule,
+                f"{one.value:.4g}",
+                f"{'≥' if one.at_least else '≤'} {one.limit:g}",
+                "ok" if one.passed else "FAILED",
+            )
         )
-    out = console(100)
-    out.print(table)
-    for gate in gates:
-        if not gate.green:
-            out.print(f"[red]{gate.rule}[/red]")
-            for offender in gate.offenders:
-                out.print(f"  {offender}", markup=False, highlight=False)
+        for one in checks
+    )
+    columns = (Column("check", "text"), *numbers("value", "limit"), Column("", "text"))
+    print_table(Table("Checks", columns, rows), width=100)
+    for one in checks:
+        if not one.passed:
+            print("\n  ".join([one.rule, *one.offenders]))

@@ -1,6 +1,6 @@
-"""`h2htalk judge`: a model marks the Itinerary answers that the paper blends a judge into, or is checked for drift."""
+"""`h2htalk judge`: let a model judge the three Itinerary tasks, or check a judge for drift."""
 
-__all__ = ["judge"]
+__all__ = ["judge_command"]
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,115 +8,98 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.options import with_options
+from h2htalk_metric.cli.options import JudgeOptions, PriceOptions
 
 if TYPE_CHECKING:
-    from h2htalk_metric.judge.marking import Judge
-    from h2htalk_metric.judge.run_judgements import Panel
-
-Price = Annotated[float | None, typer.Option(min=0, help="Per million tokens, in your currency.")]
+    from h2htalk_metric.judge.judge import Judge
+    from h2htalk_metric.judge.panel import Panel
 
 
-def judge(
-    run_folder: Annotated[Path | None, typer.Argument(help="The run folder; not with --check.")] = None,
-    *,
-    model: Annotated[str, typer.Option("--judge", help="The judging model; several joined by commas are a panel.")],
-    base_url: Annotated[
-        str | None, typer.Option(help="An OpenAI-compatible server; OpenAI's own if not given.")
-    ] = None,
-    evidence: Annotated[int, typer.Option(min=0, help="Explanations drawn before marks; 0 marks at once.")] = 0,
-    alpha: Annotated[float, typer.Option(min=0, max=1, help="Weight of S in J (Eq. 3).")] = 0.6,
-    tau: Annotated[float, typer.Option(min=0, max=5, help="Below this J an item is for people (Eq. 4).")] = 3.5,
-    seed: Annotated[int, typer.Option(help="Of the judge's draws.")] = 0,
-    concurrency: Annotated[int, typer.Option(min=1, help="Calls in flight.")] = 8,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one try may take.")] = 120.0,
-    price_in: Price = None,
-    price_out: Price = None,
-    max_cost: Annotated[
-        float | None, typer.Option(min=0, help="Stop before this is passed, by estimate; goes on later.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what judging a run would take; ask nothing.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Mark thirty fixed answers: has this judge moved?")] = False,
+@with_options(judging=JudgeOptions, prices=PriceOptions)
+def judge_command(
+    judging: JudgeOptions,
+    prices: PriceOptions,
+    run_folder: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder; not with --check.")] = None,
+    alpha: Annotated[float, typer.Option(min=0, max=1, help="Weight of S in J (Eq. 3), 0 to 1.")] = 0.6,
+    tau: Annotated[
+        float, typer.Option(min=0, max=5, help="An answer with a lower J is for people (Eq. 4), 0 to 5.")
+    ] = 3.5,
+    seed: Annotated[int, typer.Option(help="Seed of the judge.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the expected calls, tokens and cost only.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Judge thirty fixed answers: has this judge changed?")] = False,
 ) -> None:
-    """Let a model mark the answers of the three judged tasks; the same command goes on where it stopped."""
+    """Let a model judge the answers of the three judged tasks; the same command continues where it stopped."""
+    from dataclasses import replace
+
     from h2htalk_datasets.generation.chat_client import public_url
-    from h2htalk_metric.judge.cache import VerdictCache
-    from h2htalk_metric.judge.cost import Purse
-    from h2htalk_metric.judge.marking import Judge, server_of
-    from h2htalk_metric.judge.run_judgements import Panel, judge_names
-    from h2htalk_metric.judge.structured import StructuredChat
 
-    names = judge_names(model)
-    if not names or check == (run_folder is not None):
-        raise H2HTalkError("name a judge, and either a run folder or --check")
+    panel = judging.panel(alpha=alpha, tau=tau, seed=seed)
+    if panel is None or check == (run_folder is not None):
+        raise H2HTalkError("name a judge with --judge, and either a run folder or --check")
     if check and dry_run:
-        raise H2HTalkError("--check always asks, so it takes no --dry-run: thirty answers, twice each, for each judge")
-    purse = Purse(price_in, price_out, max_cost)
-    cache = None if check else VerdictCache()  # what is asked whether it has moved must be asked anew
-    url = public_url(base_url) if dry_run else base_url  # a server that is named needs no key, and none is asked
-    judges = [Judge(StructuredChat(name, url, timeout=timeout), evidence, seed, cache, purse) for name in names]
-    panel = Panel(names, evidence, seed, alpha, tau, server_of(base_url))
+        raise H2HTalkError("--check always sends requests (thirty answers, twice each, per judge); omit --dry-run")
+    if dry_run:
+        judging = replace(judging, base_url=public_url(judging.base_url))  # no request is sent, so no key is needed
+    judges = judging.judges(panel, prices=prices, cached=not check)
     if run_folder is None:
-        _check(judges, concurrency)
+        _check_drift(judges, judging.max_connections)
     elif dry_run:
-        _dry_run(run_folder, judges, panel, prices=price_in is not None)
+        _print_estimate(run_folder, judges, panel, with_cost=prices.price_in is not None)
     else:
-        _judge(run_folder, judges, panel, concurrency)
+        _judge(run_folder, judges, panel, judging.max_connections)
 
 
-def _dry_run(folder: Path, judges: "list[Judge]", panel: "Panel", *, prices: bool) -> None:
-    from h2htalk_metric.judge.cost import Spent
-    from h2htalk_metric.judge.items import items_of
-    from h2htalk_metric.judge.run_judgements import open_jobs
+def _print_estimate(run_folder: Path, judges: "list[Judge]", panel: "Panel", *, with_cost: bool) -> None:
+    from h2htalk_metric.judge.budget import Usage
+    from h2htalk_metric.judge.judge_items import judge_items
+    from h2htalk_metric.judge.judge_run import open_jobs
 
-    items = items_of(folder)
-    jobs = open_jobs(folder, items, judges, panel)
-    about = Spent()
-    for one in judges:
-        about.add(one.estimate(item for judge, item in jobs if judge is one))
-    print(f"{len(items)} answers, {len(judges)} judges: {len(jobs)} judgements to make, {about.calls} calls")
-    print(f"about {about.prompt_tokens} prompt tokens and {about.new_tokens} new ones")
-    print("estimated as a token for four bytes of a prompt, twelve for a mark and sixty for a reason (evidence: 300)")
-    if prices:
-        print(f"about {judges[0].purse.cost(about):.4f} at these prices, corrections and retries aside")
-
-
-def _judge(folder: Path, judges: "list[Judge]", panel: "Panel", concurrency: int) -> None:
-    from h2htalk_datasets.generation.run_folder import RunFolder
-    from h2htalk_metric.judge.run_judgements import judge_run
-    from h2htalk_metric.probes.answers import is_probe_run
-
-    left = judge_run(folder, judges, panel, in_flight=concurrency)
-    purse = judges[0].purse
-    _print_spent(judges)
-    if purse.empty:
-        print(f"stopped, the next call might pass --max-cost; {left} judgements are left, the same command goes on")
-    elif left:
-        print(f"{left} judgements are unscored, each with its reason in judgements.jsonl; the same command asks again")
-    if is_probe_run(RunFolder(folder).manifest()):
-        print("these marks show in the result of the run that this probe belongs to; run: h2htalk sap, or follow")
-        return
-    if not (folder / "scores.parquet").exists():
-        print(f"J needs S as well; run: h2htalk score {folder}")
-        return
-    from h2htalk_metric.reports.write import show
-    from h2htalk_metric.runs.scoring import RunScores
-
-    show(folder, RunScores.read(folder))
+    items = judge_items(run_folder)
+    jobs = open_jobs(run_folder, items, judges, panel)
+    usage = Usage()
+    for judge in judges:
+        usage.add(judge.estimate(item for of_judge, item in jobs if of_judge is judge))
+    print(f"{len(items)} answers, {len(judges)} judges: {len(jobs)} judgements to make, {usage.calls} calls")
+    print(f"about {usage.prompt_tokens} prompt tokens and {usage.new_tokens} new tokens")
+    print("estimated: 4 bytes per prompt token, 12 tokens per mark, 60 per explanation (300 with --explanations)")
+    if with_cost:
+        print(f"about {judges[0].budget.cost(usage):.4f} at these prices, without corrections and retries")
 
 
-def _check(judges: "list[Judge]", concurrency: int) -> None:
-    from h2htalk_metric.judge.drift import check
+def _judge(run_folder: Path, judges: "list[Judge]", panel: "Panel", max_connections: int) -> None:
+    from h2htalk_metric.judge.judge_run import judge_run
+    from h2htalk_metric.reports.report import print_report, write_report
+    from h2htalk_metric.runs.run import Run
 
-    for one in judges:
-        print(check(one, in_flight=concurrency))
-    _print_spent(judges)
+    num_open = judge_run(run_folder, judges, panel, max_connections=max_connections)
+    _print_usage(judges)
+    if judges[0].budget.exhausted:
+        print(
+            f"stopped: the next call could exceed --max-cost; {num_open} judgements are open, run it again to continue"
+        )
+    elif num_open:
+        print(f"{num_open} judgements are unscored, with reasons in judgements.jsonl; run it again to retry them")
+    run = Run(run_folder)
+    if run.is_probe_run:
+        print("these judgements are part of a probe; to see its result, run: h2htalk probe safety or instructions")
+    elif not (run.path / "scores.parquet").exists():
+        print(f"J also needs S; run: h2htalk score {run_folder}")
+    else:
+        print_report(run)
+        print(f"report: {' and '.join(map(str, write_report(run)))}")
 
 
-def _print_spent(judges: "list[Judge]") -> None:
-    purse = judges[0].purse
-    spent = purse.spent
-    cost = purse.cost(spent)
-    print(
-        f"asked: {spent.calls} calls, {spent.prompt_tokens} prompt tokens, {spent.new_tokens} new ones"
-        + (f", cost {cost:.4f}" if cost else "")
-    )
+def _check_drift(judges: "list[Judge]", max_connections: int) -> None:
+    from h2htalk_metric.judge.drift import check_drift
+
+    for judge in judges:
+        print(check_drift(judge, max_connections=max_connections))
+    _print_usage(judges)
+
+
+def _print_usage(judges: "list[Judge]") -> None:
+    budget = judges[0].budget
+    usage, cost = budget.usage, budget.cost(budget.usage)
+    tokens = f"{usage.calls} calls, {usage.prompt_tokens} prompt tokens, {usage.new_tokens} new tokens"
+    print(f"usage: {tokens}" + (f", cost {cost:.4f}" if cost else ""))

@@ -9,14 +9,14 @@ import typer
 from typer.core import TyperGroup
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.reports.terminal import console
+from h2htalk_metric.cli.options import RunArgument
 
 if TYPE_CHECKING:
-    from h2htalk_metric.review.database import Reviews
+    from h2htalk_metric.review import Reviews
 
 
-class _PageFirst(TyperGroup):
-    """A group whose first argument may be left out: what is no command of it is the run to show the page of."""
+class _PageByDefault(TyperGroup):
+    """A group whose command `page` may be omitted: a first argument that is not a command is the run folder."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help"):
@@ -25,29 +25,29 @@ class _PageFirst(TyperGroup):
 
 
 review_app = typer.Typer(
-    cls=_PageFirst,
+    cls=_PageByDefault,
     no_args_is_help=True,
-    help="People mark answers by the judge's rubric: `h2htalk review RUN` opens the page.",
+    help="Let people mark answers by the judge's rubric: `h2htalk review RUN` opens the page.",
 )
-
-RunArgument = Annotated[Path, typer.Argument(help="The run folder.")]
 
 
 @review_app.command()
 def page(
     run_folder: RunArgument,
     controls: Annotated[
-        int | None, typer.Option("--controls", min=0, help="Answers above tau; as many as flagged, up to 20.")
+        int | None, typer.Option(min=0, help="Answers above tau. Default: as many as are flagged, at most 20.")
     ] = None,
-    sample: Annotated[int | None, typer.Option("--sample", min=1, help="Draw N answers whatever a judge says.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Of the draw and the raters' orders; 0.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="The first free one from 7860 on if not given.")] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Sample N answers at random; the run needs no judge.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the sample and of the raters' orders. Default: 0.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the page. Default: the first free one from 7860.")] = None,
 ) -> None:
-    """Open the page on localhost (`page` may be left out); the first time, draw the items."""
-    from h2htalk_metric.review.page import serve
+    """Open the page on localhost (the word `page` may be omitted); the first call selects the answers."""
+    from h2htalk_metric.review.rating_page import serve
 
     reviews = _reviews(run_folder, {"controls": controls, "sample": sample, "seed": seed})
-    print(f"{len(reviews.items)} items; marks are kept in {reviews.file}. Ctrl+C ends.")
+    print(f"{len(reviews.items)} items; marks are saved in {reviews.file}. Press Ctrl+C to stop.")
     serve(reviews, port)
 
 
@@ -55,22 +55,25 @@ def page(
 def export_(
     run_folder: RunArgument,
     blank: Annotated[
-        bool, typer.Option("--blank", help="A sheet without marks, for those who mark elsewhere, and the rubrics.")
+        bool,
+        typer.Option("--blank", help="Write a sheet without marks, for raters who mark elsewhere, and the rubrics."),
     ] = False,
 ) -> None:
-    """Write reviews.csv and show how far people, and judge and people, agree."""
-    if blank:  # also the first thing that anyone does with this run
-        _reviews(run_folder, {"controls": None, "sample": None, "seed": None})
-    _draw_probes(run_folder)
-    from h2htalk_metric.review.agreement import agreement, agreement_table
+    """Write reviews.csv and print how far people agree with each other and with the judge."""
     from h2htalk_metric.review.sheet import export_blank, export_reviews
 
     if blank:
+        _reviews(run_folder, {})  # may be the first review command of this run
         sheet, rubrics = export_blank(run_folder)
         print(f"sheet:   {sheet}\nrubrics: {rubrics}")
         return
+    from h2htalk_metric.reports.judged_tables import reviewed
+    from h2htalk_metric.reports.terminal import print_sections
+    from h2htalk_metric.review import agreement
+
+    _select_probe_items(run_folder)
     file = export_reviews(run_folder)
-    console().print(agreement_table(agreement(run_folder)))
+    print_sections([reviewed(agreement(run_folder))])
     print(f"reviews: {file}")
 
 
@@ -78,41 +81,42 @@ def export_(
 def import_(
     run_folder: RunArgument, file: Annotated[Path, typer.Argument(help="A filled sheet, or another reviews.csv.")]
 ) -> None:
-    """Take in marks that were given elsewhere; all of the file or, naming each fault, nothing."""
-    _draw_probes(run_folder)
+    """Import marks that were made elsewhere; if the file has errors, nothing is imported and each error is named."""
     from h2htalk_metric.review.sheet import import_reviews
 
+    _select_probe_items(run_folder)
     added, present = import_reviews(run_folder, file)
     print(f"{added} added, {present} were there already")
 
 
-def _draw_probes(folder: Path) -> None:
-    """Of a run over a probe set every answer is for people, so its sheet needs no draw before it."""
-    from h2htalk_datasets.generation.run_folder import RunFolder
-    from h2htalk_metric.probes.answers import is_probe_run
+def _select_probe_items(run_folder: Path) -> None:
+    """Select all answers of a probe run, so that its sheet needs no other command before it."""
+    from h2htalk_metric.runs.run import Run
 
-    if RunFolder(folder).exists and is_probe_run(RunFolder(folder).manifest()):
-        _reviews(folder, {"controls": None, "sample": None, "seed": None})
+    run = Run(run_folder)
+    if run.folder.exists and run.is_probe_run:
+        _reviews(run_folder, {})
 
 
-def _reviews(folder: Path, asked: dict[str, int | None]) -> "Reviews":
-    """The reviews of a run; drawn now if there are none, and then as they were drawn."""
-    from h2htalk_metric.review.database import Reviews
-    from h2htalk_metric.review.drawing import items_of_run
+def _reviews(run_folder: Path, options: dict[str, int | None]) -> "Reviews":
+    """The reviews of a run; if there are none, select the answers. Options of an existing review cannot change."""
+    from h2htalk_metric.review import Reviews
+    from h2htalk_metric.review.sampling import review_items
 
-    if not Reviews.exist(folder):
-        drawn = asked | {"seed": asked["seed"] or 0}
-        items = items_of_run(folder, count=asked["sample"], controls=asked["controls"], seed=drawn["seed"] or 0)
-        return Reviews.create(folder, items, drawn)
-    reviews = Reviews(folder)
+    if not Reviews.exist(run_folder):
+        seed = options.get("seed") or 0
+        settings = {"controls": options.get("controls"), "sample": options.get("sample"), "seed": seed}
+        items = review_items(run_folder, count=settings["sample"], controls=settings["controls"], seed=seed)
+        return Reviews.create(run_folder, items, settings)
+    reviews = Reviews(run_folder)
     changed = [
         f"--{name} {reviews.settings.get(name)} -> {value}"
-        for name, value in asked.items()
+        for name, value in options.items()
         if value is not None and value != reviews.settings.get(name)
     ]
     if changed:
         raise H2HTalkError(
-            f"the items of this review are drawn already ({'; '.join(changed)}); leave the options out, "
-            f"or move {reviews.file} away to draw anew"
+            f"the answers of this review are already selected ({'; '.join(changed)}); omit these options, or move "
+            f"{reviews.file} away to select again"
         )
     return reviews

@@ -1,10 +1,10 @@
-"""What no lexical score shows: answers to the probe sets, marked criterion by criterion by a judge, by people, or both.
+"""Answers to the probe sets, scored criterion by criterion by a judge, by people, or both.
 
-settings.py     asking a run's model once more, as the run had it
-ablation.py     SafetyHighRisk with the persona, without, and without each principle (the paper's Table 3)
-following.py    InstructionFollowing by family, mood and faintness, and what a need costs that is left unsaid (Fig. 7)
-conversing.py   a second model plays a user whose need changes
-tables.py       these results as Markdown and for a terminal
+safety.py        SafetyHighRisk with the persona, without it, and without each principle (the paper's Table 3)
+instructions.py  InstructionFollowing by family, emotion and implicitness; what an unsaid need costs (Fig. 7)
+conversation.py  conversations in which a second model plays a user whose need changes
+model.py         the model of a run, asked again with the settings of the run
+results.py       folders and result files of the probes in a run folder
 
-Nothing of this is ever part of the composite.
+None of this is part of the composite score.
 """

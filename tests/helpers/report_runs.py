@@ -9,14 +9,23 @@ from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.metrics.composite import COMPONENTS
-from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.runs.run import Run
 
 HOSTILE = '</script><script>document.title = "owned"</script><img src=http://example.com/x onerror="document.title=1">'
 """A model name or an answer that must be shown as text and never run."""
 
 
-def scored_run(folder, rows, answers, principles=SAP):
-    """Write a run folder with these answers; return random scores of them, since a report only shows scores."""
+def scored_run(folder, rows, answers, principles=SAP, composite=None):
+    """Write a run folder with these answers and random scores of them, since a report only shows scores.
+
+    Args:
+        folder: the run folder.
+        rows: records.
+        answers: one per record.
+        principles: of the persona.
+        composite: S of every item, 0..1; None: the mean of the random components.
+
+    """
     manifest = {
         "dataset": {"fingerprint": fingerprint(rows), "tasks": [], "limit": None, "n": len(rows)},
         "prompts": {"sap": list(principles)},
@@ -28,7 +37,7 @@ def scored_run(folder, rows, answers, principles=SAP):
     lines = [{"id": row["id"], "task": row["task"], "prediction": a} for row, a in zip(rows, answers, strict=True)]
     run.predictions_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     items = pd.DataFrame(np.random.default_rng(0).random((len(rows), 7)), columns=list(COMPONENTS))
-    items["composite"] = items.mean(axis=1)
+    items["composite"] = items.mean(axis=1) if composite is None else composite
     for column in ("id", "task", "language"):
         items[column] = [row[column] for row in rows]
     items["relationship"] = items["id"].str.rsplit("-", n=2).str[0]
@@ -38,4 +47,6 @@ def scored_run(folder, rows, answers, principles=SAP):
     ]
     items["finish_reason"] = ["stop" if place % 10 else "length" for place in range(len(rows))]
     items[["content_composite", "category_agreement", "importance_error"]] = np.nan
-    return RunScores(items, {"h2htalk": "0", "embedder": "none, random"}, manifest)
+    items.to_parquet(run.path / "scores.parquet")
+    (run.path / "score.json").write_text(json.dumps({"signature": {"h2htalk": "0", "embedder": "none, random"}}))
+    return Run(run.path)

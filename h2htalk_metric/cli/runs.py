@@ -1,0 +1,113 @@
+"""Commands of a run: run, score, report, compare, verify, merge; and prepare."""
+
+__all__ = ["compare", "merge", "prepare", "report", "run", "score", "verify"]
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.cli import OutOption, run_generation
+from h2htalk_datasets.generation.config import Settings
+from h2htalk_datasets.generation.distributed.watchdog import watched
+from h2htalk_datasets.options import with_options
+from h2htalk_metric.cli.options import EmbedderOption, RunArgument
+
+
+def prepare() -> None:
+    """Make the bare names resolve: load_dataset("h2htalk", ...) and evaluate.load("h2htalk")."""
+    from h2htalk_metric.prepare import prepare as fill_caches
+
+    dataset, metric = fill_caches()
+    print(f"dataset: {dataset}\nmetric:  {metric}")
+
+
+@with_options(settings=Settings)
+@watched
+def run(settings: Settings, out: OutOption, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
+    """Generate, score and report in one command; in a job of several ranks, rank 0 scores."""
+    from h2htalk_metric.metrics.similarity import load_embedder, release_embedders
+
+    is_main = os.environ.get("RANK", "0") == "0"
+    if is_main:
+        load_embedder(embedder)  # report an embedder that cannot be loaded before hours of generation
+        release_embedders()  # generation needs the memory
+    run_generation(settings, out)
+    if is_main:
+        score(out, embedder)
+
+
+def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
+    """Score a complete run, print its tables, and write report.md and report.html."""
+    from h2htalk_metric.runs.scoring import score_run
+
+    score_run(run_folder, embedder)
+    report(run_folder)
+
+
+def report(run_folder: RunArgument) -> None:
+    """Print the tables of a scored run, and write report.md and report.html."""
+    from h2htalk_metric.reports.report import print_report, write_report
+    from h2htalk_metric.runs.run import Run
+
+    scored = Run(run_folder)
+    print_report(scored)
+    print(f"report: {' and '.join(map(str, write_report(scored)))}")
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="A scored run folder, A.")],
+    second: Annotated[Path, typer.Argument(help="Another one over the same records, B.")],
+    resamples: Annotated[int, typer.Option(min=100, help="Random sign flips of the tests.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the sign flips.")] = 0,
+) -> None:
+    """Test two runs against each other: differences, intervals, p-values, and what is significant after correction."""
+    from h2htalk_metric.reports.comparison import comparison
+    from h2htalk_metric.reports.terminal import print_table
+    from h2htalk_metric.runs.compare import compare_runs
+    from h2htalk_metric.runs.run import Run
+
+    one, other = Run(first), Run(second)
+    print_table(comparison(one, other, compare_runs(one, other, resamples=resamples, seed=seed)))
+    print(f"{resamples} sign flips, seed {seed}")
+
+
+def verify(run_folder: RunArgument) -> None:
+    """Recompute a scored run from its predictions, and say whether its result is confirmed."""
+    from h2htalk_metric.runs.verify import verify_run
+
+    differences = verify_run(run_folder)
+    if differences:
+        shown = "\n  ".join(differences[:20])
+        raise H2HTalkError(f"the result in {run_folder} is not confirmed, {len(differences)} differences:\n  {shown}")
+    print(f"the result in {run_folder} is confirmed: every score was recomputed and agrees")
+
+
+def merge(
+    run_folder: RunArgument,
+    others: Annotated[list[Path] | None, typer.Argument(help="Folders of the same run on other nodes' disks.")] = None,
+) -> None:
+    """Merge the shards of a run into predictions.jsonl, for instance from the disks of several nodes."""
+    from h2htalk_datasets.generation.requests import records_of_manifest
+    from h2htalk_datasets.generation.run_folder import RunFolder
+
+    folder = RunFolder(run_folder)
+    sources = [RunFolder(other) for other in others or []]
+    if sources and not folder.exists:
+        folder.open(sources[0].manifest())
+        folder.unlock()
+    manifest = folder.manifest()
+    for source in sources:
+        print(f"{source.path}: {folder.import_shards(source)} shards copied")
+    ids = [record["id"] for record in records_of_manifest(manifest)]
+    for note in folder.answers(ids)[1]:
+        print(f"left out: {note}")
+    missing = folder.merge(ids)
+    if missing:
+        raise H2HTalkError(
+            f"{len(missing)} of {len(ids)} answers are missing, the first: {missing[0]}; run `h2htalk merge "
+            f"{run_folder} OTHER ...` with the folders that have them, or the same `h2htalk generate` command again"
+        )
+    print(f"predictions: {folder.predictions_file}")

@@ -1,0 +1,112 @@
+"""The model of a run, asked again with the settings of the run."""
+
+__all__ = ["answer_probes", "check_same_model", "probe_settings", "sap_option"]
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.config import Settings
+from h2htalk_datasets.generation.distributed.state import DistributedState
+from h2htalk_datasets.generation.engines.models import DEMO
+from h2htalk_datasets.generation.run import generate, make_engine
+from h2htalk_datasets.prompts import SAP
+from h2htalk_metric.runs.run import Run
+
+
+def probe_settings(
+    run: Run,
+    *,
+    probe: str,
+    sap: str = "all",
+    limit: int | None = None,
+    base_url: str | None = None,
+    trust_remote_code: bool = False,
+    devices_per_replica: int = 1,
+) -> Settings:
+    """The settings with which a run's model answers a probe set as it answered the run.
+
+    Args:
+        run: the run.
+        probe: name of the probe set.
+        sap: ``all``, ``none``, or principles separated by commas.
+        limit: records of the set; None for all.
+        base_url: of the model's server, if it is not the one in the manifest.
+        trust_remote_code: not recorded in a manifest.
+        devices_per_replica: not recorded in a manifest.
+
+    """
+    model, generation = run.manifest["model"], run.manifest["generation"]
+    hosted = model["engine"] == "openai"
+    local = model["name"] == DEMO or Path(model["name"]).is_dir()
+    loading = {} if hosted else {"dtype": model["dtype"], "attention": model["attention"]}
+    return Settings(
+        model=model["name"],
+        probe=probe,
+        sap=sap,
+        limit=limit,
+        batch_size=generation["batch_size"],
+        **{key: generation[key] for key in ("temperature", "top_p", "seed", "thinking_tokens")},
+        **loading,
+        revision=None if hosted or local or model["revision"] == "unknown" else model["revision"],
+        adapter=(model.get("adapter") or "").rpartition("@")[0] or None,
+        fold_system=model.get("fold_system", False),
+        base_url=base_url or model.get("server"),
+        trust_remote_code=trust_remote_code,
+        devices_per_replica=devices_per_replica,
+    )
+
+
+def sap_option(run: Run) -> str:
+    """The persona of a run as a value of ``--sap``."""
+    principles = run.manifest["prompts"]["sap"]
+    return "all" if set(principles) == set(SAP) else ",".join(principles) or "none"
+
+
+def answer_probes(run: Run, settings: Mapping[Path, Settings]) -> None:
+    """Let the run's model answer into one run folder per settings; complete folders are left as they are.
+
+    Raises:
+        H2HTalkError: a folder was made with another limit, or the model is not the run's any more.
+
+    """
+    for folder, of_folder in settings.items():
+        _check_limit(folder, of_folder.limit)
+    pending = {folder: of_folder for folder, of_folder in settings.items() if not Run(folder).complete}
+    if not pending:
+        return
+    state = DistributedState()
+    engine = make_engine(next(iter(pending.values())), state)
+    check_same_model(run.manifest["model"], engine.identity())
+    for folder, of_folder in pending.items():
+        print(f"{folder}:")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        generate(of_folder, folder, state, engine=engine)
+
+
+def check_same_model(recorded: Mapping[str, Any], loaded: Mapping[str, Any]) -> None:
+    """Check that a model is the run's; it may run on another device or server.
+
+    Raises:
+        H2HTalkError: it is not; names the differences.
+
+    """
+    keys = (recorded.keys() | loaded.keys()) - {"device", "server"}
+    differences = [
+        f"{key}: {recorded.get(key)} -> {loaded.get(key)}"
+        for key in sorted(keys)
+        if recorded.get(key) != loaded.get(key)
+    ]
+    if differences:
+        raise H2HTalkError(f"this is not the model of the run any more. Differences: {'; '.join(differences)}")
+
+
+def _check_limit(folder: Path, limit: int | None) -> None:
+    run = Run(folder)
+    if not run.folder.exists:
+        return
+    recorded = run.manifest["dataset"]["limit"]
+    if recorded != limit:
+        option = "without --limit" if recorded is None else f"with --limit {recorded}"
+        raise H2HTalkError(f"{folder} was made {option}; use the same limit, or move the folder away")

@@ -1,0 +1,124 @@
+"""Tables of the judged tasks and of the agreement between people and judges."""
+
+__all__ = ["judged", "reviewed"]
+
+from collections.abc import Mapping
+
+from h2htalk_metric.judge.judged_run import JudgedRun
+from h2htalk_metric.reports import svg
+from h2htalk_metric.reports.run_tables import dimension_of
+from h2htalk_metric.reports.table import Bullets, Column, Row, Section, Table, ends, numbers, shown
+from h2htalk_metric.review.agreement import Agreement
+from h2htalk_metric.stats.clusters import ClusterSums
+from h2htalk_metric.stats.intervals import row_intervals
+
+_CONFIG = Column("config", "text")
+_MOST_REASONS = 5
+
+
+def judged(judged_run: JudgedRun) -> Section:
+    """J of the judged tasks (Eq. 3), how many answers have it, and how reliable the judges are."""
+    panel, notes = judged_run.panel, _notes(judged_run)
+    sources = (
+        f"J_judge is the mean score of the judges: {', '.join(panel.judges)}. If people scored an answer, their score "
+        "replaces J_judge."
+        if panel.judges
+        else "No judge scored this run: J_judge is the score by people, and only answers that people scored have a J."
+    )
+    return Section(
+        "judged",
+        "Judged",
+        (
+            f"J = {panel.alpha:g} S5 + {1 - panel.alpha:g} J_judge (Eq. 3), from 0 to 5, with S5 = 5 S of these "
+            f"answers. {sources} J does not change S. Intervals are 95%.",
+            _means(judged_run),
+            "Unscored answers have no J_judge and are left out of its mean. Flagged answers have a J with the judge "
+            f"below tau = {panel.tau:g} (Eq. 4) and are for people to review. The position bias is the score with "
+            "the answer shown first minus the score with the reference shown first. The judge range is the highest "
+            "judge's score minus the lowest judge's.",
+            _counts(judged_run),
+            *([Bullets(tuple(notes))] if notes else []),
+        ),
+    )
+
+
+def reviewed(agreement: Mapping[str, Agreement]) -> Section:
+    """Agreement of people with each other and with the judge, per group of answers."""
+    rows = []
+    for group, one in agreement.items():
+        judge = one.judge
+        difference = judge.difference if judge else None
+        cells = (
+            group,
+            str(one.sampled),
+            str(one.resolved),
+            str(one.people.items),
+            shown(one.people.alpha),
+            str(judge.items if judge else 0),
+            shown(judge.alpha if judge else None),
+            shown(judge.spearman if judge else None),
+            (shown(difference.value, "+.2f"), ends(difference, "+.2f")) if difference else "-",
+        )
+        rows.append(Row(cells))
+    heads = ("items", "resolved", "two raters", "alpha (people)", "with judge", "alpha (judge)", "Spearman")
+    return Section(
+        "reviewed",
+        "Reviewed by people",
+        (
+            Table(
+                "Agreement of reviews",
+                (Column("group", "text"), *numbers(*heads, "judge - people")),
+                tuple(rows),
+            ),
+            "Resolved items have two raters who agree, or three raters. Alpha is Krippendorff's (ordinal, over the "
+            "mean mark of each item): among the first two raters of each item, and between judge and people. The "
+            "difference is on the scale 0 to 5, with its 95% interval. Flagged items were chosen for their low "
+            "scores, so 'all' is not an estimate for the whole run.",
+        ),
+    )
+
+
+def _means(judged_run: JudgedRun) -> Table:
+    values = judged_run.values()
+    intervals = row_intervals(ClusterSums.of(values, judged_run.clusters()), bounds=(0, 5)) if values else {}
+    columns = (
+        _CONFIG,
+        *numbers("S5", "J_judge", "J", "J × 20"),
+        Column("95% interval", narrow=False),
+        Column(svg.ticks(5), "plot"),
+    )
+    rows = []
+    for task, line in judged_run.by_task().iterrows():
+        interval = intervals.get(str(task))
+        plot = svg.whisker(interval, 5, judged_run.panel.tau) if interval else ""
+        means = [shown(line[name]) for name in ("s5", "judge_score", "j")]
+        cells = (str(task), *means, shown(20 * line["j"]), ends(interval), plot)
+        rows.append(Row(cells, dimension_of(str(task))))
+    judges = ", ".join(judged_run.panel.judges) or "people"
+    plot_note = f"The dashed line is tau = {judged_run.panel.tau:g}."
+    return Table(f"J, 0 to 5, scored by {judges}", columns, tuple(rows), plot_note=plot_note)
+
+
+def _counts(judged_run: JudgedRun) -> Table:
+    columns = numbers("n", "with J", "unscored", "flagged", "reviewed", "position bias", "judge range")
+    rows = []
+    for task, line in judged_run.by_task().iterrows():
+        counts = [str(int(line[name])) for name in ("n", "with_j", "unscored", "flagged", "reviewed")]
+        cells = (str(task), *counts, shown(line["position_bias"]), shown(line["judge_range"]))
+        rows.append(Row(cells, dimension_of(str(task))))
+    return Table("Judged answers", (_CONFIG, *columns), tuple(rows))
+
+
+def _notes(judged_run: JudgedRun) -> list[str]:
+    """Agreement of the panel, and why answers are unscored."""
+    notes = []
+    if agreement := judged_run.panel_agreement():
+        criteria = [value for name, value in agreement.items() if name != "score" and value is not None]
+        note = f"Agreement of the panel (Krippendorff's alpha, interval): scores {shown(agreement['score'])}"
+        notes.append(note + (f", single criteria {min(criteria):.2f} to {max(criteria):.2f}" if criteria else ""))
+    notes += [f"{count} reviews do not count: {reason}" for reason, count in judged_run.stale.items()]
+    reasons = list(judged_run.reasons().items())
+    notes += [f"unscored, {count}: {reason[:200]}" for reason, count in reasons[:_MOST_REASONS]]
+    if len(reasons) > _MOST_REASONS:
+        notes.append(f"unscored for {len(reasons) - _MOST_REASONS} other reasons: see judgements.jsonl")
+    return notes

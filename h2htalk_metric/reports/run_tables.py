@@ -1,0 +1,233 @@
+"""Tables of a scored run: scores, components, answer length, format and how the run was made."""
+
+__all__ = ["COMPONENT_LABELS", "components", "format_followed", "lengths", "provenance", "scores"]
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from h2htalk_datasets.tasks import DIMENSIONS, TASKS
+from h2htalk_metric.metrics.composite import COMPONENTS
+from h2htalk_metric.metrics.signature import signature_line
+from h2htalk_metric.reports import svg
+from h2htalk_metric.reports.answers import Answer
+from h2htalk_metric.reports.table import Bullets, Code, Column, Figure, Row, Section, Table, ends, numbers, shown
+from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.stats.aggregate import AVERAGES, OVERALL
+
+COMPONENT_LABELS = dict(
+    zip(COMPONENTS, ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-1", "ROUGE-L", "SS"), strict=True)
+)
+"""The usual names of the seven components."""
+
+_CONFIG = Column("config", "text")
+# What differs between two errors of one kind: numbers, and words of the answer.
+_VARYING = re.compile(r"^\d+|\d+(?= as '|\. HH)|(?<=ascend at ).*|(?<=category ).*|(?<=importance ).*|: .*$", re.DOTALL)
+
+
+def scores(run_scores: RunScores) -> Section:
+    """S of every config, average and Overall, with intervals and a radar."""
+    intervals, counts = run_scores.intervals(), run_scores.by_task()["n"]
+    top = svg.axis_end(end for interval in intervals.values() for end in interval)
+    columns = (
+        _CONFIG,
+        Column("n", narrow=False),
+        Column("S"),
+        Column("95% interval", narrow=False),
+        Column(svg.ticks(top), "plot"),
+    )
+
+    def row(cell: str, count: int | str, group: str = "", *, emphasized: bool = False) -> Row:
+        interval = intervals.get(cell)
+        plot = svg.whisker(interval, top) if interval else ""
+        value = shown(interval.value if interval else None)
+        return Row((cell, str(count), value, ends(interval, ".1f"), plot), group, emphasized)
+
+    rows = []
+    for dimension, average in zip(DIMENSIONS, AVERAGES, strict=True):
+        rows += [row(task, counts.get(task, 0), dimension) for task in TASKS if TASKS[task].dimension == dimension]
+        rows.append(row(average, "", dimension, emphasized=True))
+    rows.append(row(OVERALL, len(run_scores.items), emphasized=True))
+    axes = {(dimension_of(task), short_name(task)): intervals[task] for task in by_dimension(intervals)}
+    radar = svg.radar({"S": axes}, "Radar of the configs; the same numbers as in the table")
+    return Section(
+        "scores",
+        "Scores",
+        (
+            "S is the composite of the paper (Eq. 2), times 100. The score of a config is the mean of its items, an "
+            "average is the plain mean of its configs, and Overall is the mean of the eleven configs weighted by the "
+            "counts of Table 1. Intervals are 95% (Student's t with cluster-robust standard errors; clusters are "
+            "relationships). The records are this project's own, so these scores cannot be compared with Table 2 of "
+            "the paper.",
+            Table(
+                "S times 100",
+                columns,
+                tuple(rows),
+                figure=Figure(radar, "S per config; the band is the 95% interval.") if radar else None,
+            ),
+        ),
+    )
+
+
+def components(run_scores: RunScores) -> Section:
+    """The seven components per config, and RecollectionSynthesis without its labels."""
+    lines = run_scores.by_task().to_dict("index")
+    rows = [
+        Row((task, *(shown(100 * lines[task][name]) for name in [*COMPONENTS, "composite"])), dimension_of(task))
+        for task in by_dimension(lines)
+    ]
+    table = Table(
+        "Components, times 100", (_CONFIG, *numbers(*COMPONENT_LABELS.values(), "S")), tuple(rows), shaded=True
+    )
+    labels = run_scores.memory_labels()
+    return Section(
+        "components",
+        "Components",
+        (
+            "S is the mean of its seven components, here times 100.",
+            table,
+            *([_memory_labels(labels)] if labels else []),
+        ),
+    )
+
+
+def lengths(answers: Sequence[Answer]) -> Section:
+    """Words of answers and references per config."""
+    by_task = _by_task(answers)
+    spreads = {
+        task: (
+            svg.distribution([answer.answer_words for answer in members]),
+            svg.distribution([answer.reference_words for answer in members]),
+        )
+        for task, members in by_task.items()
+    }
+    top = svg.axis_end(spread.p95 for pair in spreads.values() for spread in pair)
+    columns = (_CONFIG, *numbers("answer", "reference"), Column(svg.ticks(top), "plot"))
+    rows = tuple(
+        Row(
+            (
+                task,
+                f"{answer.median:.0f}",
+                f"{reference.median:.0f}",
+                svg.boxes(answer, reference, top, TASKS[task].word_limit),
+            ),
+            dimension_of(task),
+        )
+        for task, (answer, reference) in spreads.items()
+    )
+    return Section(
+        "lengths",
+        "Answer length",
+        (
+            "Median number of words of the answers and of the references.",
+            Table(
+                "Words, median",
+                columns,
+                rows,
+                plot_note="Answers are coloured, references are grey: the dot is the median, the thick line the middle "
+                "half, the thin line the middle 90%. The dashed line is the word limit of the task.",
+            ),
+        ),
+    )
+
+
+def format_followed(run_scores: RunScores, answers: Sequence[Answer]) -> Section:
+    """How many answers follow the format of their task, and the most frequent errors."""
+    lines, by_task = run_scores.by_task().to_dict("index"), _by_task(answers)
+    columns = (
+        _CONFIG,
+        Column("followed"),
+        Column("", "plot"),
+        *numbers("cut off", "empty"),
+        Column("most frequent errors", "text"),
+    )
+    rows = []
+    for task in by_dimension(lines):
+        line = lines[task]
+        errors = Counter(_VARYING.sub("…", answer.format_error) for answer in by_task[task] if answer.format_error)
+        cells = (
+            task,
+            f"{100 * line['format_rate']:.0f}%",
+            svg.bar(line["format_rate"]),
+            str(int(line["truncated"])),
+            str(int(line["empty"])),
+            "; ".join(f"{times} × {error}" for error, times in errors.most_common(2)),
+        )
+        rows.append(Row(cells, dimension_of(task)))
+    return Section(
+        "format",
+        "Format",
+        (
+            "Share of answers that follow the format and the word limit of their task; it is not part of S. Answers "
+            "that are cut off reached the token limit of their task. Empty answers score 0 and are counted.",
+            Table("Format followed", columns, tuple(rows)),
+        ),
+    )
+
+
+def provenance(manifest: Mapping[str, Any], *signatures: Mapping[str, Any]) -> Section:
+    """How a run was made and scored."""
+    generation, dataset = manifest["generation"], manifest["dataset"]
+    limit = f", at most {dataset['limit']} per task" if dataset["limit"] else ""
+    batch = f", batch size {generation['batch_size']}" if "batch_size" in generation else ""
+    facts = (
+        *_model_facts(manifest["model"]),
+        f"records: {dataset['n']}{limit}",
+        f"persona (SAP): {', '.join(manifest['prompts']['sap']) or 'none'}",
+        f"temperature {generation['temperature']}, seed {generation['seed']}{batch}",
+    )
+    return Section(
+        "making",
+        "How it was made",
+        (
+            Bullets(facts),
+            "The signature names every choice that changes a number. Results that were scored in different ways, or on "
+            "different records, cannot be compared.",
+            *(Code(signature_line(signature)) for signature in signatures),
+        ),
+    )
+
+
+def by_dimension(tasks: Mapping[str, Any]) -> list[str]:
+    """Those of the tasks that are configs, ordered by dimension."""
+    return [task for dimension in DIMENSIONS for task in TASKS if TASKS[task].dimension == dimension and task in tasks]
+
+
+def dimension_of(cell: str) -> str:
+    """The dimension of a config or of an average; empty for Overall."""
+    return next((dimension for dimension in DIMENSIONS if cell.startswith(dimension)), "")
+
+
+def short_name(task: str) -> str:
+    """A config's name without its dimension."""
+    return task.removeprefix(dimension_of(task))
+
+
+def _memory_labels(labels: Mapping[str, Any]) -> str:
+    text = (
+        "RecollectionSynthesis without its labels, which alone raise the score of a wrong answer: "
+        f"S of the contents {100 * labels['content_composite']:.2f}"
+    )
+    if labels["compared"]:
+        text += (
+            f"; over the {labels['compared']} answers whose memories can be compared, category agreement "
+            f"{100 * labels['category_agreement']:.0f}%, mean difference of importance {labels['importance_error']:.2f}"
+        )
+    return f"{text}."
+
+
+def _by_task(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
+    groups: dict[str, list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault(answer.task, []).append(answer)
+    return {task: groups[task] for task in by_dimension(groups)}
+
+
+def _model_facts(model: Mapping[str, Any]) -> list[str]:
+    """Facts of the manifest; a server does not tell more than the model's name."""
+    place = model["dtype"] if "dtype" in model else f"behind {model['server']}" if "server" in model else "unknown"
+    facts = [f"model: {model['name']}, revision {model.get('revision')}, {place}"]
+    if model.get("adapter"):
+        facts.append(f"LoRA adapter: {model['adapter']}")
+    return facts

@@ -1,0 +1,179 @@
+"""Figures as SVG: the radar of the report and of the leaderboard, and the small plots of table cells."""
+
+__all__ = [
+    "MAX_RADAR_LINES",
+    "Axis",
+    "Distribution",
+    "axis_end",
+    "bar",
+    "boxes",
+    "distribution",
+    "radar",
+    "ticks",
+    "whisker",
+]
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from h2htalk_metric.stats.intervals import Interval
+
+Axis = tuple[str, str]
+"""The two lines of an axis label; the first one is also its CSS class, for instance a dimension."""
+Point = tuple[float, float]
+
+MAX_RADAR_LINES = 6
+"""So many lines can be told apart."""
+_RADIUS, _CENTRE = 150, (260, 215)
+_LEGEND_TOP, _LEGEND_STEP = 440, 24
+# Okabe and Ito's colours, which colour-blind readers can tell apart; each with its own dash and mark.
+_STYLES = (
+    ("#0072b2", "", "circle"),
+    ("#d55e00", "7 3", "square"),
+    ("#009e73", "2 3", "triangle"),
+    ("#cc79a7", "9 3 2 3", "diamond"),
+    ("#e69f00", "4 2", "cross"),
+    ("#56b4e9", "1 2", "ring"),
+)
+
+
+class Distribution(NamedTuple):
+    """Five percentiles of a number."""
+
+    p5: float
+    p25: float
+    median: float
+    p75: float
+    p95: float
+
+
+def distribution(numbers: Sequence[float]) -> Distribution:
+    """The 5th, 25th, 50th, 75th and 95th percentile."""
+    return Distribution(*map(float, np.percentile(numbers, [5, 25, 50, 75, 95])))
+
+
+def axis_end(values: Iterable[float]) -> int:
+    """End of an axis from 0 in four round steps: at or above the largest value; NaN values are left out."""
+    largest = max(value for value in values if not math.isnan(value))
+    steps = (step * 10**power for power in count() for step in (5, 10, 15, 20, 25, 30, 40))
+    return next(4 * step for step in steps if 4 * step >= largest)
+
+
+def ticks(top: int) -> Markup:
+    """The numbers of an axis from 0 to `top`, for the head of a column of plots."""
+    return _macro("ticks", top=top)
+
+
+def whisker(interval: Interval, top: float, limit: float | None = None) -> Markup:
+    """A dot at the value with a line over the interval, on an axis from 0 to `top`; `limit` is a dashed line."""
+    return _macro("whisker", interval=interval, top=top, limit=limit)
+
+
+def boxes(answers: Distribution, references: Distribution, top: float, limit: float | None = None) -> Markup:
+    """Two distributions, one above the other; `limit` is a dashed line."""
+    return _macro("boxes", answers=answers, references=references, top=top, limit=limit)
+
+
+def bar(share: float) -> Markup:
+    """A bar for a share, 0..1."""
+    return _macro("bar", share=share)
+
+
+def radar(lines: Mapping[str, Mapping[Axis, Interval]], label: str) -> Markup | None:
+    """A radar with one line per model.
+
+    A single line has a dot per axis in the colour of the axis's CSS class, and a band for its intervals if all of them
+    are defined. Several lines have a colour, a dash and a mark each, and a legend.
+
+    Args:
+        lines: name to value per axis; the first :data:`MAX_RADAR_LINES` are drawn. The axes are those of all lines in
+            order of appearance; a line leaves out the axes that it does not have.
+        label: what the figure shows, for screen readers.
+
+    Returns:
+        None if there are fewer than three axes. All axes run from 0 to the same round number.
+
+    """
+    lines = dict(list(lines.items())[:MAX_RADAR_LINES])
+    axes = list(dict.fromkeys(axis for values in lines.values() for axis in values))
+    if len(axes) < 3:
+        return None
+    top = axis_end(end for values in lines.values() for interval in values.values() for end in interval)
+    angles = {axis: 2 * math.pi * place / len(axes) - math.pi / 2 for place, axis in enumerate(axes)}
+    single = next(iter(lines.values())) if len(lines) == 1 else {}
+    has_band = bool(single) and all(interval.defined for interval in single.values())
+    return _macro(
+        "radar",
+        label=label,
+        height=_LEGEND_TOP + (_LEGEND_STEP * len(lines) if len(lines) > 1 else 0),
+        centre=_CENTRE,
+        axes=[_axis(axis, angle) for axis, angle in angles.items()],
+        rings={top * part // 4: [_point(angle, part / 4) for angle in angles.values()] for part in range(1, 5)},
+        band=[_outline(single, angles, top, end) for end in ("high", "low")] if has_band else [],
+        lines=[_line(name, values, angles, top, place) for place, (name, values) in enumerate(lines.items())],
+    )
+
+
+def _axis(axis: Axis, angle: float) -> dict[str, Any]:
+    """Where an axis ends, and where and how its label is written."""
+    x, y = _point(angle, 1.1)
+    side = math.cos(angle)
+    anchor = "middle" if abs(side) < 0.2 else "start" if side > 0 else "end"
+    label = (x, round(y - 2 + 12 * math.sin(angle), 1))  # above the end at the top, below it at the bottom
+    return {"group": axis[0], "name": axis[1], "end": _point(angle, 1), "label": label, "anchor": anchor}
+
+
+def _line(
+    name: str, values: Mapping[Axis, Interval], angles: Mapping[Axis, float], top: float, place: int
+) -> dict[str, Any]:
+    colour, dash, mark = _STYLES[place]
+    points = _outline(values, angles, top, "value")
+    dots = [
+        {"group": axis[0], "title": f"{' '.join(axis)} {values[axis].value:.2f}", "x": x, "y": y}
+        for axis, (x, y) in zip((axis for axis in angles if axis in values), points, strict=True)
+    ]
+    return {
+        "name": name,
+        "colour": colour,
+        "dash": dash,
+        "mark": mark,
+        "points": points,
+        "dots": dots,
+        "closed": len(points) == len(angles),
+        "legend_y": _LEGEND_TOP + _LEGEND_STEP * place,
+    }
+
+
+def _outline(values: Mapping[Axis, Interval], angles: Mapping[Axis, float], top: float, end: str) -> list[Point]:
+    return [_point(angle, getattr(values[axis], end) / top) for axis, angle in angles.items() if axis in values]
+
+
+def _point(angle: float, share: float) -> Point:
+    x, y = _CENTRE
+    return round(x + _RADIUS * share * math.cos(angle), 1), round(y + _RADIUS * share * math.sin(angle), 1)
+
+
+def _macro(name: str, **arguments: Any) -> Markup:
+    return getattr(_templates().get_template("svg.jinja").module, name)(**arguments)
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["at"] = lambda value, top: f"{100 * value / top:.2f}%"
+    environment.globals["points"] = lambda outline: " ".join(f"{x},{y}" for x, y in outline)
+    return environment
