@@ -1,6 +1,6 @@
-"""How fast the leaderboard is with 1,000 runs: its first page in a browser without cache, and sorting.
+"""Speed of the leaderboard with 1,000 runs: its first page in a browser without cache, and sorting.
 
-The runs answer two records of each task, made by the tests' own helper. Needs the Debian package chromium.
+The runs answer two records per task and are made by a helper of the tests. Needs the Debian package chromium.
 
     python benchmarks/board.py
 """
@@ -18,11 +18,11 @@ from results import write
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from helpers.board_runs import make_run, variant
-from test_leaderboard_browser import served
+from helpers.board_server import served
 
+from h2htalk_metric.leaderboard.from_run import make_submission
 from h2htalk_metric.leaderboard.paper import BRACKETS
 from h2htalk_metric.leaderboard.storage import Storage
-from h2htalk_metric.leaderboard.submission import read_run
 
 RUNS, OPENINGS = 1000, 7
 SORT = """button => new Promise(done => {
@@ -33,9 +33,9 @@ SORT = """button => new Promise(done => {
 
 
 def fill(folder: Path) -> None:
-    """A thousand submissions, each through the board's own checks."""
+    """A thousand submissions, each validated by the board."""
     run = make_run(folder / "run", "org/model", limit=2)
-    tree = json.loads(read_run(run, "1-8B").model_dump_json())
+    tree = json.loads(make_submission(run, "1-8B").model_dump_json())
     board = Storage(folder / "board", allow_partial=True)
     for number in range(RUNS):
         bracket = BRACKETS[number % len(BRACKETS)]
@@ -43,7 +43,7 @@ def fill(folder: Path) -> None:
 
 
 def measure(browser: Browser, url: str) -> tuple[float, list[float]]:
-    """Seconds from asking for the page to its first row, and milliseconds of six sorts."""
+    """Seconds from the request of the page to its first row, and milliseconds of six sorts."""
     page = browser.new_context(viewport={"width": 1400, "height": 900}).new_page()
     start = time.perf_counter()
     page.goto(url, wait_until="commit")
@@ -57,7 +57,7 @@ def measure(browser: Browser, url: str) -> tuple[float, list[float]]:
 
 
 def main() -> None:
-    """Fill a board, open it several times, and write the figures down."""
+    """Fill a board, open it several times, and write the figures to RESULTS.md."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         fill(Path(folder))
         browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -69,13 +69,13 @@ def main() -> None:
         "",
         "| | |",
         "|---|---:|",
-        f"| first row of the table, {len(firsts)} openings | {_spread(firsts, 2)} s |",
-        f"| sort to the next frame, {len(sorts)} sorts | {_spread(sorts, 0)} ms |",
+        f"| first row of the table, {len(firsts)} openings | {_median_and_range(firsts, 2)} s |",
+        f"| sort to the next frame, {len(sorts)} sorts | {_median_and_range(sorts, 0)} ms |",
     ]
     write("Leaderboard", "\n".join(lines), ["gradio"])
 
 
-def _spread(values: list[float], digits: int) -> str:
+def _median_and_range(values: list[float], digits: int) -> str:
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
 
 

@@ -1,4 +1,4 @@
-"""`h2htalk leaderboard` and `h2htalk submit`: serve a board, and put runs on it."""
+"""``h2htalk leaderboard`` and ``h2htalk submit``: serve a board, and put runs on it."""
 
 __all__ = ["leaderboard", "submit"]
 
@@ -9,15 +9,17 @@ import typer
 
 from h2htalk_datasets.errors import H2HTalkError
 
-StorageOption = Annotated[Path, typer.Option("--storage", help="The folder that keeps the board's submissions.")]
-PartialOption = Annotated[bool, typer.Option("--allow-partial", help="Take runs with a part of the records, marked.")]
+StorageOption = Annotated[Path, typer.Option("--storage", help="Folder of the board's submissions.")]
+PartialOption = Annotated[
+    bool, typer.Option("--allow-partial", help="Also accept runs over some of the records; they are marked.")
+]
 RecomputeOption = Annotated[
-    bool, typer.Option("--recompute-ss", help="Embed answers anew where the embedder is BGE-M3 or the demo's.")
+    bool, typer.Option("--recompute-ss", help="Compute SS again if the embedder is BGE-M3 or the demo's.")
 ]
 
 
 def leaderboard(
-    port: Annotated[int | None, typer.Option("--port", help="The first free one from 7860 if not given.")] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Default: the first free port from 7860.")] = None,
     storage: StorageOption = Path("board"),
     allow_partial: PartialOption = False,
     recompute_ss: RecomputeOption = False,
@@ -34,32 +36,32 @@ def leaderboard(
 
 def submit(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A scored run folder.")],
-    bracket: Annotated[str, typer.Option("--bracket", help="1-8B, 8-31B, 32B+, specialized or proprietary.")],
+    bracket: Annotated[str, typer.Option("--bracket", help="0-1B, 1-8B, 8-31B, 32B+, specialized or proprietary.")],
     name: Annotated[
-        str | None, typer.Option("--name", help="The model's name on the board; the run's if not given.")
+        str | None, typer.Option("--name", help="Displayed name of the model. Default: that of the run.")
     ] = None,
     storage: StorageOption = Path("board"),
     pack: Annotated[
-        Path | None, typer.Option("--pack", help="Write the file to upload to a Space instead, e.g. model.json.gz.")
+        Path | None, typer.Option("--pack", help="Write the file to upload to a Space, for example model.json.gz.")
     ] = None,
     allow_partial: PartialOption = False,
     recompute_ss: RecomputeOption = False,
 ) -> None:
-    """Check a run as the board does, and put it on a board of this machine, or pack it for a Space."""
-    from h2htalk_metric.leaderboard import submission
-    from h2htalk_metric.leaderboard.admission import admit
+    """Validate a run as the board does, and put it on a board of this machine or pack it for a Space."""
+    from h2htalk_metric.leaderboard import submission as file_format
+    from h2htalk_metric.leaderboard.from_run import make_submission
     from h2htalk_metric.leaderboard.storage import Storage
+    from h2htalk_metric.leaderboard.validation import load_board_embedder, validate
 
-    packed = submission.read_run(run_folder, bracket, name)
-    content = submission.pack(packed)
+    submission = make_submission(run_folder, bracket, name)
+    content = file_format.pack(submission)
     if pack is not None:
-        admit(submission.unpack(content), allow_partial=allow_partial, recompute_ss=recompute_ss)
+        embedder = load_board_embedder(submission.signature.embedder) if recompute_ss else None
+        validate(file_format.unpack(content), allow_partial=allow_partial, embedder=embedder)
         pack.write_bytes(content)
         print(f"packed: {pack} ({len(content) / 1e6:.1f} MB); upload it on the board's page")
         return
     row = Storage(storage, allow_partial=allow_partial, recompute_ss=recompute_ss).submit(content)
-    print(f"on the board in {storage}: {row.model}, Overall {_figure(row.cells['Overall'])}, run {row.digest}")
-
-
-def _figure(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f}"
+    overall = row.cells["Overall"]
+    shown = "not available" if overall is None else f"{overall:.2f}"
+    print(f"on the board in {storage}: {row.model}, Overall {shown}, run {row.digest}")

@@ -1,9 +1,9 @@
 """The Space: reads its settings from the environment and serves the board.
 
-H2HTALK_BOARD_REPO     id of the dataset repository that keeps the submissions; needs HF_TOKEN with write access.
-                       Without it nothing can be submitted to a Space, whose own disk is emptied at every restart
-H2HTALK_BOARD_FOLDER   a folder for them, ``board`` if not set
-H2HTALK_RECOMPUTE_SS   1 to embed all answers anew, which wants a GPU
+H2HTALK_BOARD_REPO     id of the dataset repository that stores the submissions; needs HF_TOKEN with write access.
+                       Without it nothing can be submitted to a Space, whose own disk is emptied at every restart.
+H2HTALK_BOARD_FOLDER   folder for them; default ``board``
+H2HTALK_RECOMPUTE_SS   1: compute SS of all answers again, which needs a GPU
 """
 
 import os
@@ -14,9 +14,9 @@ from h2htalk_metric.leaderboard.page import build_app, launch
 from h2htalk_metric.leaderboard.storage import Storage
 
 _CLOSED = (
-    "Submitting is off: this Space has nowhere to keep a submission, and would lose it at the next restart. Its keeper "
+    "Submitting is off: this Space has no place to store a submission and would lose it at the next restart. Its owner "
     "can set the variable H2HTALK_BOARD_REPO to the id of a dataset repository, and the secret HF_TOKEN that may write "
-    "there."
+    "to it."
 )
 
 

@@ -1,46 +1,43 @@
-"""What a board shows: rows in Table 2's layout, the best of each bracket and who can't be told from it; and its CSV.
+"""What a board shows: rows in Table 2's layout, places and ties per bracket, and the CSV.
 
-There are two boards, the paper's and this project's runs, and no function that takes rows of both.
+There are two boards, the paper's and this project's runs. No function takes rows of both.
 """
 
 __all__ = [
     "LAYOUT",
     "BoardRow",
     "best_of_brackets",
-    "differences",
+    "board_csv",
+    "by_scoring_config",
+    "overall_difference",
     "paper_board",
     "run_board",
-    "setups",
-    "table_payload",
+    "table_data",
     "tied_with_first",
-    "to_csv",
 ]
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
-from h2htalk_metric.leaderboard.admission import COMPLETE, Row
 from h2htalk_metric.leaderboard.paper import BRACKETS, published_rows
-from h2htalk_metric.leaderboard.storage import Storage
+from h2htalk_metric.leaderboard.row import FULL_SIZE, Row
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
-from h2htalk_metric.review.sheet import safe
+from h2htalk_metric.reports.csv_text import csv_text
 from h2htalk_metric.stats.aggregate import OVERALL
+from h2htalk_metric.stats.clusters import ClusterSums
+from h2htalk_metric.stats.intervals import Interval, weighted_interval
 
 LAYOUT: dict[str, str] = {
     cell: dimension
     for dimension in DIMENSIONS
     for cell in [*(task.name for task in TASKS.values() if task.dimension == dimension), f"{dimension}Avg"]
 } | {OVERALL: ""}
-"""The columns of Table 2 in its order, each with its dimension."""
+"""Cell name to dimension, in the column order of Table 2."""
 
-_BEST = 3
+_PLACES = 3
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,16 @@ class BoardRow:
 
     Attributes:
         key: unique on its board.
-        model: its name, untrusted.
-        bracket: of its size.
-        cells: figures 0..100, or None where unknown, by the names of :data:`LAYOUT`.
-        intervals: 95% interval by cell name, where known.
-        tied: whether it is statistically tied in Overall with the first of its bracket, see :func:`tied_with_first`.
-        notes: what must be known of it.
-        claimed: whether its SS is the sender's, not recomputed by the board.
+        model: displayed name, untrusted.
+        bracket: size bracket.
+        cells: S times 100 by cell; None if not available.
+        intervals: 95% interval by cell, where there is one.
+        sums: of the run's items per relationship; None on the paper's board.
+        tied: see :func:`tied_with_first`.
+        notes: remarks below the name.
+        claimed: whether SS is the sender's, not recomputed by the board.
         placed: whether it takes part in places and ties; a board that recomputes SS places no claimed one.
-        setup: the embedder, its revision and precision, and the dataset that it was scored with; empty on the paper's
-            board.
+        scoring_config: see :class:`h2htalk_metric.leaderboard.row.Row`; empty on the paper's board.
 
     """
 
@@ -67,15 +64,16 @@ class BoardRow:
     bracket: str
     cells: Mapping[str, float | None]
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    sums: ClusterSums | None = None
     tied: bool = False
     notes: tuple[str, ...] = ()
     claimed: bool = False
     placed: bool = True
-    setup: Mapping[str, str] = field(default_factory=dict)
+    scoring_config: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def whole(self) -> bool:
-        """Whether every figure is known."""
+    def complete(self) -> bool:
+        """Whether every cell has a value."""
         return all(self.cells[cell] is not None for cell in LAYOUT)
 
 
@@ -83,119 +81,113 @@ def paper_board() -> list[BoardRow]:
     """The paper's rows as published."""
     return [
         BoardRow(
-            f"paper-{place}",
+            f"paper-{number}",
             row.model,
             row.bracket,
             row.cells,
-            notes=() if _whole(row.cells) else ("other cells unknown",),
+            notes=("other cells not published",) if None in row.cells.values() else (),
         )
-        for place, row in enumerate(published_rows())
+        for number, row in enumerate(published_rows())
     ]
 
 
-def setups(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Rows that may be ranked against each other: same embedder, weights and precision, same records.
+def by_scoring_config(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Group rows that may be ranked together: same embedder, weights and precision, same records.
 
     Returns:
-        A title and its rows; whole runs first, BGE-M3 first among them, then by number of rows.
+        A title per group and its rows; full runs first, among them BGE-M3 first, then larger groups first.
 
     """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row.setup.values()), []).append(row)
+        groups.setdefault(tuple(row.scoring_config.values()), []).append(row)
     order = sorted(
         groups.values(),
-        key=lambda group: (group[0].partial, group[0].setup["embedder"] != DEFAULT_EMBEDDER, -len(group)),
+        key=lambda group: (group[0].partial, group[0].scoring_config["embedder"] != DEFAULT_EMBEDDER, -len(group)),
     )
     titles: dict[str, list[Row]] = {}
     for group in order:
         title = _title(group[0])
-        titles[title if title not in titles else f"{title} [{len(titles)}]"] = group  # a sender names the embedder
+        titles[title if title not in titles else f"{title} [{len(titles)}]"] = group  # revisions are shortened
     return titles
 
 
-def run_board(rows: Sequence[Row], storage: Storage) -> list[BoardRow]:
-    """Rows of one setup, with their ties."""
-    placed = {row.digest for row in rows if row.ss == "recomputed" or not storage.recompute_ss}
+def run_board(rows: Sequence[Row], *, recompute_ss: bool = False) -> list[BoardRow]:
+    """Rows of one scoring config with their ties; `recompute_ss`: only rows whose SS was recomputed are placed."""
+    placed = {row.digest for row in rows if row.ss == "recomputed" or not recompute_ss}
     tied: set[str] = set()
     for bracket in BRACKETS:
-        known = [row for row in rows if row.bracket == bracket and row.digest in placed]
-        tied |= tied_with_first({row.digest: (row.cells[OVERALL], storage.draws(row.digest)) for row in known})
+        tied |= tied_with_first(
+            {row.digest: row.sums for row in rows if row.bracket == bracket and row.digest in placed}
+        )
     return [
         BoardRow(
-            row.digest,
-            row.model,
-            row.bracket,
-            row.cells,
-            row.intervals,
-            row.digest in tied,
-            _notes(row),
-            row.ss == "claimed",
-            row.digest in placed,
-            row.setup,
+            key=row.digest,
+            model=row.model,
+            bracket=row.bracket,
+            cells=row.cells,
+            intervals=row.intervals,
+            sums=row.sums,
+            tied=row.digest in tied,
+            notes=_notes(row),
+            claimed=row.ss == "claimed",
+            placed=row.digest in placed,
+            scoring_config=row.scoring_config,
         )
         for row in rows
     ]
 
 
-def tied_with_first(overalls: Mapping[str, tuple[float | None, np.ndarray]]) -> set[str]:
-    """The rows whose paired 95% bootstrap interval of the difference in Overall from the best row holds 0.
+def tied_with_first(runs: Mapping[str, ClusterSums]) -> set[str]:
+    """Keys of the runs whose paired 95% interval of Overall against the best run contains 0, without the best itself.
 
-    It says nothing of two rows neither of which is the best: both can be tied with it and yet differ from each other,
-    and one further down can be tied where one above it is not. :func:`differences` tells any two apart.
+    It says nothing about two runs neither of which is the best: both can be tied with it and yet differ from each
+    other. :func:`overall_difference` compares any two.
 
     Args:
-        overalls: Overall, and its resamples of shape (resamples,) drawn with one seed, by key.
-
-    Returns:
-        Keys, without the best row's own; rows without Overall or resamples are left out.
+        runs: sums by key, over the same records; runs without all eleven configs are left out.
 
     """
-    known = {key: (value, draws) for key, (value, draws) in overalls.items() if value is not None and draws.size}
-    if not known:
+    overall = {key: sums.means @ sums.cells()[OVERALL] for key, sums in runs.items() if OVERALL in sums.cells()}
+    if not overall:
         return set()
-    first = max(known, key=lambda key: known[key][0])
-    best = known[first][1]
-    # The interval's lower end is at most 0: the first is not really ahead.
-    return {key for key, (_, draws) in known.items() if key != first and float(np.mean(best - draws <= 0)) >= 0.025}
+    best = max(overall, key=lambda key: overall[key])
+    differences = {key: overall_difference(runs[best], runs[key]) for key in overall if key != best}
+    return {key for key, difference in differences.items() if difference.low <= 0 <= difference.high}
 
 
-def differences(rows: Sequence[BoardRow], storage: Storage) -> list[tuple[str, float, float, float]]:
-    """Overall of each further row minus the first's: model, difference, ends of its paired 95% bootstrap interval.
+def overall_difference(first: ClusterSums, second: ClusterSums) -> Interval:
+    """First minus second in Overall, with its paired 95% interval, clustered by relationship.
 
-    Rows without Overall or an interval of it are left out; fewer than two can't be compared.
+    Args:
+        first: sums over all eleven configs.
+        second: of the same records.
+
     """
-    known = [(row, value) for row in rows if (value := row.cells[OVERALL]) is not None and OVERALL in row.intervals]
-    gaps = []
-    for row, value in known[1:]:
-        first, best = known[0]
-        draws, others = storage.draws(row.key), storage.draws(first.key)
-        if draws.size and others.size:
-            low, high = np.percentile(draws - others, [2.5, 97.5])
-            gaps.append((row.model, value - best, float(low), float(high)))
-    return gaps
+    difference = first.minus(second)
+    return weighted_interval(difference, difference.cells()[OVERALL])
 
 
 def best_of_brackets(rows: Sequence[BoardRow]) -> dict[str, dict[str, int]]:
-    """Places 1 to 3 of each bracket and column, by key and cell; equal figures share a place.
+    """Places 1 to 3 per bracket and cell, by key and cell; figures that are displayed alike share a place.
 
-    Only whole rows count, and those that take part: where single cells of a model are known, its place is not.
+    Only complete rows that are placed count: a model with single cells has no place.
     """
     places: dict[str, dict[str, int]] = {row.key: {} for row in rows}
     for bracket in {row.bracket for row in rows}:
-        whole = [row for row in rows if row.bracket == bracket and row.whole and row.placed]
+        ranked = [row for row in rows if row.bracket == bracket and row.complete and row.placed]
         for cell in LAYOUT:
-            figures = sorted((_shown(row, cell) for row in whole), reverse=True)
-            best = {figure: 1 + figures.index(figure) for figure in figures[:_BEST]}
-            for row in whole:
-                if _shown(row, cell) in best:
-                    places[row.key][cell] = best[_shown(row, cell)]
+            figures = sorted((_rounded(row.cells[cell]) or 0.0 for row in ranked), reverse=True)
+            best = {figure: 1 + figures.index(figure) for figure in figures[:_PLACES]}
+            for row in ranked:
+                if (place := best.get(_rounded(row.cells[cell]) or 0.0)) is not None:
+                    places[row.key][cell] = place
     return places
 
 
-def table_payload(rows: Sequence[BoardRow], *, links: bool) -> dict[str, Any]:
-    """What the page's table draws, as JSON: figures rounded to two decimals, texts as they are (the page escapes)."""
-    marks = best_of_brackets(rows)
+def table_data(rows: Sequence[BoardRow], *, links: bool) -> dict[str, Any]:
+    """The data of the page's table: figures rounded to two decimals, texts unchanged (the page escapes them)."""
+    places = best_of_brackets(rows)
     return {
         "columns": [
             {"name": cell, "short": _short(cell), "dimension": dimension, "n": _count(cell)}
@@ -208,9 +200,9 @@ def table_payload(rows: Sequence[BoardRow], *, links: bool) -> dict[str, Any]:
                 "link": f"run?id={row.key}" if links else None,
                 "bracket": row.bracket,
                 "cells": [_rounded(row.cells[cell]) for cell in LAYOUT],
-                "low": [_rounded(row.intervals[cell][0]) if cell in row.intervals else None for cell in LAYOUT],
-                "high": [_rounded(row.intervals[cell][1]) if cell in row.intervals else None for cell in LAYOUT],
-                "marks": [marks[row.key].get(cell, 0) for cell in LAYOUT],
+                "low": [_end(row, cell, 0) for cell in LAYOUT],
+                "high": [_end(row, cell, 1) for cell in LAYOUT],
+                "places": [places[row.key].get(cell, 0) for cell in LAYOUT],
                 "tied": row.tied,
                 "notes": row.notes,
                 "claimed": row.claimed,
@@ -220,46 +212,34 @@ def table_payload(rows: Sequence[BoardRow], *, links: bool) -> dict[str, Any]:
     }
 
 
-def to_csv(rows: Sequence[BoardRow]) -> str:
-    """A board as CSV, best Overall first; a text that a spreadsheet would run as a formula gets an apostrophe.
-
-    Every field is quoted, so that a spreadsheet that cuts at semicolons cuts none into two.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
-    intervals = [f"{cell} {end}" for cell in LAYOUT for end in ("low", "high") if any(row.intervals for row in rows)]
-    setup = ["embedder", "revision", "precision", "dataset"]
-    facts = ["tied with first", "ss", *setup, "notes"]
-    writer.writerow(["model", "bracket", *LAYOUT, *facts, *intervals])
+def board_csv(rows: Sequence[BoardRow]) -> str:
+    """A board as CSV, best Overall first; see :func:`h2htalk_metric.reports.csv_text.csv_text`."""
+    config = ("embedder", "revision", "precision", "dataset")
+    columns = ["model", "bracket", *LAYOUT, "tied with first", "ss", *config, "notes"]
+    if any(row.intervals for row in rows):
+        columns += [f"{cell} 95% {end}" for cell in LAYOUT for end in ("low", "high")]
+    lines = []
     for row in sorted(rows, key=lambda row: -(row.cells[OVERALL] or 0)):
-        figures = ["" if row.cells[cell] is None else f"{row.cells[cell]:.2f}" for cell in LAYOUT]
-        ends = [f"{row.intervals[c][i]:.2f}" if c in row.intervals else "" for c in LAYOUT for i in (0, 1)]
-        known = [row.setup.get(key, "") for key in setup]
-        marks = ["yes" if row.tied else "", "claimed" if row.claimed else ""]
-        texts = [safe(text) for text in (row.model, row.bracket, *marks, *known, "; ".join(row.notes))]
-        writer.writerow([*texts[:2], *figures, *texts[2:], *(ends if intervals else [])])
-    return out.getvalue()
-
-
-def _shown(row: BoardRow, cell: str) -> float:
-    """A figure as the table shows it, so that what looks equal is equal."""
-    return round(row.cells[cell] or 0.0, 2)
-
-
-def _whole(cells: Mapping[str, float | None]) -> bool:
-    return None not in cells.values()
+        line = {"model": row.model, "bracket": row.bracket, "notes": "; ".join(row.notes)}
+        line |= {cell: f"{value:.2f}" for cell, value in row.cells.items() if value is not None}
+        line |= {"tied with first": "yes" if row.tied else "", "ss": "claimed" if row.claimed else ""}
+        line |= {key: row.scoring_config.get(key, "") for key in config}
+        for cell, ends in row.intervals.items():
+            line |= {f"{cell} 95% {name}": f"{end:.2f}" for name, end in zip(("low", "high"), ends, strict=True)}
+        lines.append(line)
+    return csv_text(columns, lines)
 
 
 def _title(row: Row) -> str:
-    """What the rows of a setup were scored with, for people."""
-    part = f" of {COMPLETE:,} (partial)" if row.partial else ""
-    weights = ", ".join(known for known in (row.setup["revision"][:12], row.setup["precision"]) if known)
-    embedder = row.setup["embedder"] + (f" ({weights})" if weights else "")
-    return f"SS by {embedder}, {row.n:,} records{part}, dataset {row.setup['dataset']}"
+    partial = f" of {FULL_SIZE:,} (partial)" if row.partial else ""
+    config = row.scoring_config
+    weights = ", ".join(part for part in (config["revision"][:12], config["precision"]) if part)
+    embedder = config["embedder"] + (f" ({weights})" if weights else "")
+    return f"SS by {embedder}, {row.n:,} records{partial}, dataset {config['dataset']}"
 
 
 def _notes(row: Row) -> tuple[str, ...]:
-    notes = [f"partial: {row.n:,} of {COMPLETE:,} records"] if row.partial else []
+    notes = [f"partial: {row.n:,} of {FULL_SIZE:,} records"] if row.partial else []
     if set(row.sap) != set(SAP):
         notes.append("no SAP" if not row.sap else f"{len(set(row.sap))} of {len(SAP)} SAP principles")
     return tuple(notes)
@@ -274,4 +254,9 @@ def _count(cell: str) -> int | None:
 
 
 def _rounded(value: float | None) -> float | None:
+    """A figure as it is displayed."""
     return None if value is None else round(value, 2)
+
+
+def _end(row: BoardRow, cell: str, end: int) -> float | None:
+    return _rounded(row.intervals[cell][end]) if cell in row.intervals else None

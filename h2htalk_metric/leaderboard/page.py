@@ -1,43 +1,39 @@
-"""The leaderboard as a Gradio app: two boards that never mix, submission, and a page for each run."""
+"""The leaderboard as a Gradio app: two boards that never mix, a submission form, and a page per run."""
 
 __all__ = ["build_app", "launch"]
 
 import json
-import tempfile
-from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from hashlib import sha256
 from html import escape
 from pathlib import Path
-from threading import Lock
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
 from h2htalk_metric.leaderboard import paper
-from h2htalk_metric.leaderboard.admission import Row
 from h2htalk_metric.leaderboard.board import (
     BoardRow,
-    differences,
+    board_csv,
+    by_scoring_config,
     paper_board,
     run_board,
-    setups,
-    table_payload,
-    to_csv,
+    table_data,
 )
-from h2htalk_metric.leaderboard.radar import MOST, radar_svg
+from h2htalk_metric.leaderboard.comparison import choices, comparison
+from h2htalk_metric.leaderboard.row import Row
 from h2htalk_metric.leaderboard.run_page import run_page
 from h2htalk_metric.leaderboard.storage import Storage
 from h2htalk_metric.leaderboard.submission import MAX_PACKED
+from h2htalk_metric.reports.svg import MAX_RADAR_LINES
 
-_HERE = Path(__file__).parent
-_WRITING = Lock()
-_KEPT_UPLOADS = (3600, 86_400)  # seconds: every hour those are deleted that are older than a day
-# What only reads is answered at once; the queue, which a visitor would join first, is for submissions.
-_QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
+_FOLDER = Path(__file__).parent
+_DELETE_CACHE = (3600, 86_400)  # seconds: every hour, Gradio deletes uploads and downloads older than a day
+# Events that only read skip the queue, which is for submissions.
+_READ_ONLY: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden", "queue": False}
 
 _INTRO = f"""
 <h1>H2HTalk leaderboard</h1>
@@ -45,69 +41,71 @@ _INTRO = f"""
 <a href="{paper.URL}">arXiv:2507.03543</a>, times 100.</p>
 """
 _ABOUT_RUNS = """
-<p>Runs over this project's own 4,650 records, scored from their raw answers. Never ranked against the paper's figures:
-other records, other references, other prompts. Only runs with the same embedder, weights and precision on the same
-records stand in one table. Model names and answers are the sender's word: the board can check what an answer scores,
-not who gave it.</p>
+<p>Runs over this project's own 4,650 records, scored from their raw answers. They are never ranked against the paper's
+figures: other records, other references, other prompts. One table contains only runs with the same embedder, weights
+and precision over the same records. The board can check what an answer scores, but not who gave it: model names and
+answers are the sender's claim. All intervals are 95% intervals, clustered by relationship.</p>
 """
 _ABOUT_RECOMPUTED = """
-<p>This board embeds all answers anew where it knows the embedder. Only runs whose SS it recomputed get places and ties;
-the others are shown, marked °, and unplaced.</p>
+<p>This board computes SS again if it has the embedder. Only runs with a recomputed SS get places and ties; the others
+are shown without a place and marked °.</p>
 """
 _ABOUT_PAPER = f"""
 <p>As published: {escape(paper.CITATION)}. Never ranked against this project's runs: other records, other references,
-other prompts. 35 rows are legible in our copy; of three more models the paper's text states single cells, and what is
-unknown is left blank. The marks are among the whole rows that stand here. The paper publishes no intervals.</p>
+other prompts. 35 rows are legible in our copy; for three more models the paper's text states single cells, and their
+other cells are blank. Places are among the complete rows. The paper publishes no intervals.</p>
 """
 _HOW_TO_SUBMIT = f"""
-<p>Make a whole run, pack it, and upload the file here (at most {MAX_PACKED // 1_000_000} MB):</p>
+<p>Make a full run, pack it, and upload the file here (at most {MAX_PACKED // 1_000_000} MB):</p>
 <pre>h2htalk run --model ORG/MODEL --out runs/model
 h2htalk submit runs/model --bracket 8-31B --pack model.json.gz</pre>
-<p>Brackets: {", ".join(paper.BRACKETS)}. The file holds the raw answers, the run's manifest and the figures that the
-run claims. The board computes the lexical components, the aggregation, the intervals and the contracts anew from the
-answers, and refuses what does not follow. Raw answers become public with the run.</p>
+<p>Brackets: {escape(", ".join(paper.BRACKETS))}. The file contains the raw answers, the run's manifest and the scores
+that the run claims. The board computes the lexical components, the means, the intervals and the format rates again from
+the answers, and refuses claims that do not follow from them. The raw answers become public with the run.</p>
 """
 
 
 def build_app(storage: Storage, closed: str | None = None) -> gr.Blocks:
-    """Put the app together over a storage.
+    """Build the app.
 
     Args:
         storage: of the submissions.
-        closed: why nothing can be submitted, shown in the form's place; None where it can.
+        closed: why nothing can be submitted, shown instead of the form; None: submitting is possible.
 
     """
     with gr.Blocks(
-        title="H2HTalk leaderboard", fill_width=True, analytics_enabled=False, delete_cache=_KEPT_UPLOADS
+        title="H2HTalk leaderboard", fill_width=True, analytics_enabled=False, delete_cache=_DELETE_CACHE
     ) as app:
         _plain(_INTRO)
         with gr.Tabs():
             with gr.Tab("Runs", id="runs"):
-                show_runs = _runs_tab(storage)
+                runs = _RunsTab(storage)
             with gr.Tab("The paper", id="paper"):
-                _paper_tab()
+                _paper_tab(runs.csv_files)
             with gr.Tab("Submit", id="submit"):
                 if closed is None:
-                    _submit_tab(storage, *show_runs)
+                    _submit_tab(storage, runs)
                 else:
-                    gr.HTML(_verdict("refused", closed))
-        function, inputs, outputs = show_runs
-        app.load(function, inputs, outputs, **_QUIET)
+                    gr.HTML(_message("refused", closed))
+        app.load(runs.show, runs.inputs, runs.outputs, **_READ_ONLY)
     with app.route("Run", "run", show_in_navbar=False):
         page = gr.HTML()
 
         def show_run(request: gr.Request) -> str:
-            return _run(storage, request)
+            try:
+                return run_page(storage, str(request.query_params.get("id", "")))
+            except H2HTalkError as error:
+                return _message("refused", str(error))
 
-        app.load(show_run, None, page, **_QUIET)
+        app.load(show_run, None, page, **_READ_ONLY)
     return app
 
 
 def launch(app: gr.Blocks, port: int | None = None, **options: Any) -> None:
-    """Serve the app until it is stopped; in a Space, on the port that the Space names.
+    """Serve the app until it is stopped; in a Space, on the port that the Space sets.
 
     Raises:
-        H2HTalkError: the port is taken.
+        H2HTalkError: the port is in use.
 
     """
     theme = gr.themes.Base(
@@ -117,168 +115,144 @@ def launch(app: gr.Blocks, port: int | None = None, **options: Any) -> None:
         app.launch(
             server_port=port,
             theme=theme,
-            css_paths=_HERE / "board.css",
+            css_paths=_FOLDER / "board.css",
             max_file_size=MAX_PACKED,
             ssr_mode=False,
             footer_links=[],
             **options,
         )
     except OSError as error:
-        raise H2HTalkError(f"the board can't be served ({error}); name another --port") from None
+        raise H2HTalkError(f"the board cannot be served ({error}); choose another --port") from None
+
+
+class _CsvFiles:
+    """CSV files to download, one per table; a changed table replaces its file, and all are removed with the app."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="h2htalk-board-")
+
+    def write(self, title: str, name: str, rows: Sequence[BoardRow]) -> str:
+        """Write the file of a table and return its path. Gradio serves its own copy of it."""
+        file = Path(self._folder.name, sha256(title.encode()).hexdigest()[:16], name)
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, board_csv(rows))
+        return str(file)
+
+
+class _Table(NamedTuple):
+    """What is displayed of the runs of one scoring config, and from which rows it was made."""
+
+    source: list[Row]
+    rows: list[BoardRow]
+    json: str
+    csv_file: str
+
+
+class _RunsTab:
+    """The tab of runs. :meth:`show` with `inputs` and `outputs` displays the current state of the storage."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage, self._tables = storage, dict[str, _Table]()
+        self.csv_files = _CsvFiles()
+        _plain(_ABOUT_RUNS + (_ABOUT_RECOMPUTED if storage.recompute_ss else ""))
+        title = gr.HTML(elem_id="scored-with")
+        config = gr.Dropdown(label="Scored with", choices=[], interactive=True, elem_id="scoring-config")
+        table = _table(None, "runs-table")
+        download, chosen, figure = _below_table("runs", [], None)
+        self.inputs: list[Any] = [config]
+        self.outputs: list[Any] = [title, config, table, download, chosen]
+        config.input(self.show, self.inputs, self.outputs, **_READ_ONLY)
+        chosen.change(self._compare, [chosen, config], figure, **_READ_ONLY)
+        self._current(None)  # so that the first visitor does not wait for it
+
+    def show(self, title: str | None) -> list[Any]:
+        """New values of `outputs`; `title` is the scoring config to show, None the first."""
+        titles, title, table = self._current(title)
+        shown_title = f'<div class="h2h"><p class="plain">{escape(title)}</p></div>' if len(titles) == 1 else ""
+        config = gr.Dropdown(choices=titles, value=title or None, visible=len(titles) > 1)
+        chosen = gr.Dropdown(choices=choices(table.rows), value=[], multiselect=True)
+        return [shown_title, config, table.json, table.csv_file, chosen]
+
+    def _compare(self, keys: list[str], title: str | None) -> str:
+        return comparison(self._current(title)[2].rows, keys)
+
+    def _current(self, title: str | None) -> tuple[list[str], str, _Table]:
+        groups = by_scoring_config(self._storage.rows())
+        for removed in self._tables.keys() - groups.keys():
+            self._tables.pop(removed, None)
+        if title not in groups:
+            title = next(iter(groups), "")
+        source = groups.get(title, [])
+        table = self._tables.get(title)
+        if table is None or table.source != source:
+            rows = run_board(source, recompute_ss=self._storage.recompute_ss)
+            csv_file = self.csv_files.write(title, "h2htalk-runs.csv", rows)
+            table = self._tables[title] = _Table(source, rows, _table_json(rows, links=True), csv_file)
+        return list(groups), title, table
+
+
+def _paper_tab(csv_files: _CsvFiles) -> None:
+    rows = paper_board()
+    _plain(_ABOUT_PAPER)
+    _table(_table_json(rows, links=False), "paper-table")
+    _, chosen, figure = _below_table("paper", rows, csv_files.write("paper", "h2htalk-paper.csv", rows))
+    chosen.change(lambda keys: comparison(rows, keys), chosen, figure, **_READ_ONLY)
+
+
+def _submit_tab(storage: Storage, runs: _RunsTab) -> None:
+    _plain(_HOW_TO_SUBMIT)
+    file = gr.File(label="Packed run (.json.gz)", type="binary", file_types=[".gz"], height=140, elem_id="file")
+    button = gr.Button("Check and submit", variant="primary", elem_id="send")
+    message = gr.HTML(elem_id="verdict")
+
+    def submit(content: bytes | None) -> str:
+        if content is None:
+            return _message("refused", "Choose a file first.")
+        try:
+            row = storage.submit(content)
+        except H2HTalkError as error:
+            return _message("refused", f"Refused: {error}")
+        return _message("accepted", f"On the board: {row.model}", f"run?id={row.digest}")
+
+    # Two at a time: scoring needs the processor.
+    submitted = button.click(submit, file, message, api_visibility="private", concurrency_limit=2)
+    submitted.then(runs.show, runs.inputs, runs.outputs, **_READ_ONLY)
 
 
 def _plain(html: str) -> gr.HTML:
     return gr.HTML(f'<div class="h2h"><div class="plain">{html}</div></div>')
 
 
-def _table(value: str | None, name: str) -> gr.HTML:
-    """The table of what :func:`_drawn` returns; None until that is known."""
-    template, script = ((_HERE / f"table.{end}").read_text("utf-8") for end in ("html", "js"))
-    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, elem_id=name)
+def _table(value: str | None, element_id: str) -> gr.HTML:
+    template, script = ((_FOLDER / f"table.{suffix}").read_text("utf-8") for suffix in ("html", "js"))
+    return gr.HTML(value, html_template=template, js_on_load=script, apply_default_css=False, elem_id=element_id)
 
 
-def _drawn(rows: Sequence[BoardRow], *, links: bool) -> str:
-    """What the table draws, as one text: of a tree Gradio would visit every leaf, on both sides, looking for files."""
-    return json.dumps(table_payload(rows, links=links), separators=(",", ":")).replace("<", "\\u003c")
+def _table_json(rows: Sequence[BoardRow], *, links: bool) -> str:
+    """The table's data as one text: in a tree, Gradio would search every leaf for files, on server and client."""
+    return json.dumps(table_data(rows, links=links), separators=(",", ":")).replace("<", "\\u003c")
 
 
-def _runs_tab(storage: Storage) -> tuple[Any, list[Any], list[Any]]:
-    """The tab of runs; returns what shows them anew: a function, its inputs and its outputs."""
-    _plain(_ABOUT_RUNS + (_ABOUT_RECOMPUTED if storage.recompute_ss else ""))
-    scored_with = gr.HTML(elem_id="scored-with")
-    setup = gr.Dropdown(label="Scored with", choices=[], interactive=True, elem_id="setup")
-    table = _table(None, "runs-table")
-    download, chosen, figure = _below("runs")
-
-    drawn: dict[str, tuple[Sequence[Row], tuple[list[BoardRow], str, str]]] = {}  # by title, with what it was drawn of
-
-    def board_of(title: str, rows: Sequence[Row]) -> tuple[list[BoardRow], str, str]:
-        known = drawn.get(title)
-        if known is None or known[0] != rows:
-            placed = run_board(rows, storage)
-            known = rows, (placed, _drawn(placed, links=True), _csv_file(placed, "h2htalk-runs.csv"))
-            drawn[title] = known
-        return known[1]
-
-    def found(title: str | None) -> tuple[list[str], str | None, tuple[list[BoardRow], str, str]]:
-        groups = setups(storage.rows())
-        for gone in set(drawn) - groups.keys():
-            drawn.pop(gone, None)
-        title = title if title in groups else next(iter(groups), "")
-        return list(groups), title or None, board_of(title, groups.get(title, []))
-
-    def show(title: str | None) -> list[Any]:
-        titles, title, (rows, payload, file) = found(title)
-        shown = gr.Dropdown(choices=titles, value=title, visible=len(titles) > 1)
-        told = f'<div class="h2h"><p class="plain">{escape(title)}</p></div>' if len(titles) == 1 and title else ""
-        return [told, shown, payload, file, gr.Dropdown(choices=_choices(rows), value=[])]
-
-    def compare(keys: list[str], title: str | None) -> str:
-        rows = _chosen(found(title)[2][0], keys)
-        return _comparison(rows, differences(rows, storage) if rows else [])
-
-    found(None)  # so that the first visitor does not wait for it
-    outputs = [scored_with, setup, table, download, chosen]
-    setup.input(show, setup, outputs, **_QUIET)
-    chosen.change(compare, [chosen, setup], figure, **_QUIET)
-    return show, [setup], outputs
-
-
-def _paper_tab() -> None:
-    rows = paper_board()
-    _plain(_ABOUT_PAPER)
-    _table(_drawn(rows, links=False), "paper-table")
-    _, chosen, figure = _below("paper", rows)
-    chosen.change(lambda keys: _comparison(_chosen(rows, keys), []), chosen, figure, **_QUIET)
-
-
-def _below(board: str, rows: Sequence[BoardRow] = ()) -> tuple[gr.DownloadButton, gr.Dropdown, gr.HTML]:
-    """What stands below a table: download, choice of models to compare, their radar."""
+def _below_table(
+    board: str, rows: Sequence[BoardRow], csv_file: str | None
+) -> tuple[gr.DownloadButton, gr.Dropdown, gr.HTML]:
+    """The CSV button, the choice of models to compare, and their comparison."""
     with gr.Row(elem_classes="below"):
         chosen = gr.Dropdown(
-            label=f"Compare models, up to {MOST}",
-            choices=_choices(rows),
+            label=f"Compare models, up to {MAX_RADAR_LINES}",
+            choices=choices(rows),
             multiselect=True,
-            max_choices=MOST,
+            max_choices=MAX_RADAR_LINES,
             interactive=True,
             scale=4,
             elem_id=f"{board}-compare",
         )
-        file = _csv_file(rows, f"h2htalk-{board}.csv")
-        download = gr.DownloadButton("Download CSV", file, size="sm", scale=0, min_width=140, elem_id=f"{board}-csv")
+        download = gr.DownloadButton(
+            "Download CSV", csv_file, size="sm", scale=0, min_width=140, elem_id=f"{board}-csv"
+        )
     return download, chosen, gr.HTML(elem_id=f"{board}-radar")
 
 
-def _submit_tab(storage: Storage, show: Any, shown_inputs: list[Any], shown_outputs: list[Any]) -> None:
-    _plain(_HOW_TO_SUBMIT)
-    file = gr.File(label="Packed run (.json.gz)", type="binary", file_types=[".gz"], height=140, elem_id="file")
-    button = gr.Button("Check and submit", variant="primary", elem_id="send")
-    verdict = gr.HTML(elem_id="verdict")
-
-    def send(content: bytes | None) -> str:
-        if content is None:
-            return _verdict("refused", "Choose a file first.")
-        try:
-            row = storage.submit(content)
-        except H2HTalkError as error:
-            return _verdict("refused", f"Refused: {error}")
-        return _verdict("accepted", f"On the board: {row.model}", f"run?id={row.digest}")
-
-    # Two at a time: scoring is work for the processor.
-    sent = button.click(send, file, verdict, api_visibility="private", concurrency_limit=2)
-    sent.then(show, shown_inputs, shown_outputs, **_QUIET)
-
-
-def _verdict(kind: str, text: str, link: str | None = None) -> str:
-    more = f' (<a href="{escape(link)}">its page</a>)' if link else ""
-    return f'<div class="h2h"><p class="{kind}" role="status">{escape(text)}{more}</p></div>'
-
-
-def _run(storage: Storage, request: gr.Request) -> str:
-    try:
-        return run_page(storage, str(request.query_params.get("id", "")))
-    except H2HTalkError as error:
-        return _verdict("refused", str(error))
-
-
-def _choices(rows: Sequence[BoardRow]) -> list[Any]:
-    """Labels to choose by; a name that several rows bear gets the row's key beside it."""
-    bearers = Counter(row.model for row in rows)
-    return [(row.model if bearers[row.model] == 1 else f"{row.model} ({row.key[:6]})", row.key) for row in rows]
-
-
-def _chosen(rows: Sequence[BoardRow], keys: Sequence[str]) -> list[BoardRow]:
-    by_key = {row.key: row for row in rows}
-    return [by_key[key] for key in keys[:MOST] if key in by_key]
-
-
-def _comparison(rows: Sequence[BoardRow], gaps: Sequence[tuple[str, float, float, float]]) -> str:
-    if not rows:
-        return ""
-    lines = "".join(
-        f"<tr><th>{escape(name)}</th><td>{value:+.2f}</td><td>{low:+.2f} to {high:+.2f}</td></tr>"
-        for name, value, low, high in gaps
-    )
-    table = (
-        f"<p>Overall against {escape(rows[0].model)}, with paired 95% bootstrap intervals</p>"
-        f'<table class="facts">{lines}</table>'
-        if gaps
-        else ""
-    )
-    return f'<div class="h2h">{radar_svg(rows)}<div class="plain">{table}</div></div>'
-
-
-def _csv_file(rows: Sequence[BoardRow], name: str) -> str:
-    """A file with the board's CSV; the same one for the same content, however often the page is opened."""
-    text = to_csv(rows).encode()
-    with _WRITING:  # several visitors may open the page at once
-        file = _exports() / sha256(text).hexdigest()[:16] / name
-        if not file.exists():
-            file.parent.mkdir(exist_ok=True)
-            write_atomically(file, text)
-    return str(file)
-
-
-@cache
-def _exports() -> Path:
-    return Path(tempfile.mkdtemp(prefix="h2htalk-board-"))
+def _message(kind: str, text: str, link: str | None = None) -> str:
+    anchor = f' (<a href="{escape(link)}">its page</a>)' if link else ""
+    return f'<div class="h2h"><p class="{kind}" role="status">{escape(text)}{anchor}</p></div>'

@@ -1,55 +1,52 @@
-"""Where submissions lie: a folder, and in a Space also a dataset repository on the Hub.
+"""The folder of a board, and in a Space also a dataset repository on the Hub.
 
-submissions/DIGEST.json.gz   as submitted, one file each; delete one to take it off the board, or to submit it anew
-rows/DIGEST.json, .npy       what the board computed of it, so that no page reads raw answers; made anew where missing
-samples/DIGEST.json          the answers that the run's page shows, likewise
+submissions/DIGEST.json.gz   as submitted; delete a file to remove the run, or to let it be submitted again
+rows.jsonl                   what the board computed from them; computed again if it is missing, damaged or old
 
-The name is a digest of the answers, so the same answers can't be stored twice.
+The file name is a digest of the answers, so the same answers cannot be stored twice.
 """
 
 __all__ = ["Storage"]
 
-import io
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 
-import numpy as np
 from filelock import FileLock, Timeout
 
 from h2htalk_datasets.errors import H2HTalkError, one_line
 from h2htalk_datasets.files import write_atomically
-from h2htalk_datasets.progress import Progress
-from h2htalk_metric.leaderboard.admission import (
-    ROW_FORMAT,
-    Admitted,
-    Row,
-    Sample,
-    Samples,
-    admit,
-    digest_of,
-    recomputable,
-    setup_here,
-)
-from h2htalk_metric.leaderboard.submission import pack, unpack
+from h2htalk_datasets.progress import progress_bar
+from h2htalk_metric.leaderboard.hub_repository import commit, fetch
+from h2htalk_metric.leaderboard.row import Row
+from h2htalk_metric.leaderboard.row_file import RowFile
+from h2htalk_metric.leaderboard.submission import Submission, digest_of, pack, unpack
+from h2htalk_metric.leaderboard.validation import load_board_embedder, scoring_config_of, validate
+from h2htalk_metric.metrics.similarity import Embedder, load_embedder
 
-_PARTS = ("submissions", "rows", "samples")
-# Of rows computed anew. A Space that is stopped meanwhile, for instance since it took too long, begins with the next.
-_ROWS_A_COMMIT, _SECONDS_A_COMMIT = 50, 300.0
-_WAITING = 5.0  # seconds for the lock after which it is said
+_SUFFIX = ".json.gz"
+_SECONDS_PER_COMMIT = 300.0  # of rows computed again, so that a Space that is stopped continues from there
+_LOCK_MESSAGE_AFTER = 5.0  # seconds
 
 
 class Storage:
     """All submissions of one board. Threads and processes may share the folder.
 
-    Attributes:
-        folder: where it lies.
-        allow_partial: take runs with a part of the records, too.
-        recompute_ss: embed all answers anew, if the embedder is BGE-M3 or the demo's.
+    Args:
+        folder: created if missing.
+        hub_repo: id of a dataset repository that also stores the files: downloaded at the start, a commit per
+            submission.
+        allow_partial: also accept runs over some of the records.
+        recompute_ss: compute SS again if the embedder is BGE-M3 or the demo's.
+        load: loads an embedder by name.
+
+    Raises:
+        H2HTalkError: the repository cannot be downloaded.
 
     """
 
@@ -60,263 +57,167 @@ class Storage:
         hub_repo: str | None = None,
         allow_partial: bool = False,
         recompute_ss: bool = False,
+        load: Callable[[str], Embedder] = load_embedder,
     ) -> None:
-        """Open a storage, make its folder, fetch what the Hub has, and compute the rows that are missing.
-
-        Args:
-            folder: for all files.
-            hub_repo: id of a dataset repository that keeps them too: fetched now, a commit with each submission and
-                with the rows computed anew, every fifty or every five minutes.
-            allow_partial: take runs with a part of the records, too.
-            recompute_ss: embed all answers anew, if the embedder is BGE-M3 or the demo's.
-
-        """
         self.folder, self.allow_partial, self.recompute_ss = Path(folder), allow_partial, recompute_ss
         self._hub_repo = hub_repo
-        self._rows: dict[str, tuple[int, Row | None]] = {}  # with its file's time; None if it can't be read
-        self._draws: dict[str, np.ndarray] = {}
+        self._embedder = cache(lambda name: load_board_embedder(name, load) if recompute_ss else None)
+        self._submissions = self.folder / "submissions"
+        self._row_file = RowFile(self.folder / "rows.jsonl")
         self._reading = threading.Lock()
+        self._reported: set[str] = set()  # digests without a row
+        self._submissions.mkdir(parents=True, exist_ok=True)
         if hub_repo:
-            self._fetch(hub_repo)
-        for part in _PARTS:
-            (self.folder / part).mkdir(parents=True, exist_ok=True)
-        self._compute_missing()
+            fetch(hub_repo, self.folder)
+        with self._lock():
+            self._compute_missing_rows()
 
     def submit(self, content: bytes) -> Row:
-        """Check a submission's file, compute its row and keep both.
+        """Validate a submission's file and store it with its row.
 
         Raises:
             H2HTalkError: it is refused, or could not be stored; says why and what to do.
 
         """
-        now = datetime.now(timezone.utc).replace(microsecond=0)
-        submission = unpack(content).model_copy(update={"received": now})
-        self._refuse_double(digest_of(submission))  # before the work
-        admitted = admit(submission, allow_partial=self.allow_partial, recompute_ss=self.recompute_ss)
+        received = datetime.now(timezone.utc).replace(microsecond=0)
+        submission = unpack(content).model_copy(update={"received": received})
+        self._check_new(digest_of(submission))  # before the expensive part
+        row = self._validate(submission, allow_partial=self.allow_partial)
         with self._lock():
-            self._refuse_double(admitted.row.digest)  # somebody else may have come first
-            files = _row_files(admitted) | {f"submissions/{admitted.row.digest}.json.gz": pack(submission)}
-            if self._hub_repo:
-                self._commit(self._hub_repo, files, f"Submission of {admitted.row.model}")
-            try:
-                self._write(files)
-            except OSError as error:
-                fate = f"it is in {self._hub_repo}, a restart shows it" if self._hub_repo else "nothing was kept"
-                reason = error.strerror or one_line(error)
-                raise H2HTalkError(f"can't write the board's folder {self.folder} ({reason}); {fate}") from error
-        return admitted.row
+            self._check_new(row.digest)  # another process may have stored it meanwhile
+            self._store(submission, row)
+        return row
 
     def rows(self) -> list[Row]:
-        """All rows that can be read, the oldest first; reads only what is new."""
+        """All rows, oldest first."""
         with self._reading:
-            times = {digest: written for digest in map(_digest, self._files()) if (written := self._written(digest))}
-            for digest in self._rows.keys() - times.keys():
-                del self._rows[digest]
-            for digest, written in times.items():
-                if self._rows.get(digest, (0, None))[0] != written:
-                    self._rows[digest] = written, self._read_or_tell(digest)
-                    self._draws.pop(digest, None)
-            known = [row for _, row in self._rows.values() if row]
-            return sorted(known, key=lambda row: (row.submitted, row.digest))
-
-    def _written(self, digest: str) -> int:
-        """When a row was computed, in nanoseconds; 0 where there is none."""
-        try:
-            return (self.folder / "rows" / f"{digest}.json").stat().st_mtime_ns
-        except FileNotFoundError:
-            return 0
-
-    def _read_or_tell(self, digest: str) -> Row | None:
-        try:
-            return self._read(digest)
-        except FileNotFoundError:  # another process has just left it off
-            return None
-        except ValueError as error:  # one bad file must not take the whole board down
-            _tell(f"the row rows/{digest}.json can't be read ({one_line(error)}); restart to make it anew")
-            return None
+            rows, digests = self._row_file.rows(), set(map(_digest, self._files()))
+            for digest in digests - rows.keys() - self._reported:
+                self._report(digest, "it has no row in rows.jsonl; restart the board to compute it again")
+            return sorted((rows[d] for d in digests & rows.keys()), key=lambda row: (row.submitted, row.digest))
 
     def row(self, digest: str) -> Row:
         """One row.
 
         Raises:
-            H2HTalkError: there is none of that digest.
+            H2HTalkError: there is none with that digest.
 
         """
-        found = next((row for row in self.rows() if row.digest == digest), None)
-        if found is None:
-            raise H2HTalkError(f"no submission {digest!r} on this board; it may have been taken off")
-        return found
+        row = next((row for row in self.rows() if row.digest == digest), None)
+        if row is None:
+            raise H2HTalkError(f"no submission {digest!r} on this board; it may have been removed")
+        return row
 
-    def draws(self, digest: str) -> np.ndarray:
-        """A row's bootstrap resamples of Overall, see :class:`h2htalk_metric.leaderboard.admission.Admitted`.
-
-        Empty where the file can't be read, so that the row has no ties; a restart makes it anew.
-        """
-        if digest not in self._draws:
-            try:
-                self._draws[digest] = self._read_draws(digest)
-            except (OSError, ValueError, EOFError) as error:
-                _tell(f"rows/{digest}.npy can't be read ({one_line(error)}); restart to make it anew")
-                self._draws[digest] = np.empty(0, np.float32)
-        return self._draws[digest]
-
-    def _read_draws(self, digest: str) -> np.ndarray:
-        draws: np.ndarray = np.load(self.folder / "rows" / f"{digest}.npy")
-        return draws
-
-    def samples(self, digest: str) -> dict[str, list[Sample]]:
-        """The answers by config that the page of a row shows.
+    def submission(self, row: Row) -> Submission:
+        """The submission of a row.
 
         Raises:
-            H2HTalkError: there is no such row, or its samples can't be read.
+            H2HTalkError: its file cannot be read.
 
         """
-        self.row(digest)  # so no other path is ever opened
         try:
-            return self._read_samples(digest)
-        except (OSError, ValueError) as error:
-            reason = one_line(error)
-            raise H2HTalkError(f"samples/{digest}.json can't be read ({reason}); a restart makes it anew") from None
+            return unpack(self._file(row.digest).read_bytes())
+        except OSError as error:
+            raise H2HTalkError(f"cannot read the submission {row.digest} ({error.strerror})") from None
 
-    def _read_samples(self, digest: str) -> dict[str, list[Sample]]:
-        return Samples.validate_json((self.folder / "samples" / f"{digest}.json").read_bytes())
+    def _validate(self, submission: Submission, *, allow_partial: bool) -> Row:
+        embedder = self._embedder(submission.signature.embedder)
+        return validate(submission, allow_partial=allow_partial, embedder=embedder)
+
+    def _store(self, submission: Submission, row: Row) -> None:
+        """Write the row first: a row without a submission is not shown, so an interrupted write leaves nothing."""
+        file, content, fate = self._file(row.digest), pack(submission), "nothing was stored"
+        files: dict[str, bytes | Path] = {f"submissions/{file.name}": content, "rows.jsonl": self._row_file.path}
+        try:
+            self._row_file.append(row)
+            if self._hub_repo:
+                commit(self._hub_repo, files, f"Submission of {row.model}")
+                fate = f"it is in {self._hub_repo}; a restart shows it"
+            write_atomically(file, content)
+        except OSError as error:
+            reason = error.strerror or one_line(error)
+            raise H2HTalkError(f"cannot write to the board's folder {self.folder} ({reason}); {fate}") from error
+
+    def _check_new(self, digest: str) -> None:
+        """Refuse answers that are shown already; what was left off the board may be submitted again."""
+        if not self._file(digest).exists():
+            return
+        model = next((row.model for row in self.rows() if row.digest == digest), None)
+        if model is not None:
+            raise H2HTalkError(
+                f"these answers are already on the board, as {model!r} (run {digest}); to submit them under another "
+                f"name or bracket, the owner of the board first deletes submissions/{digest}{_SUFFIX}"
+            )
+
+    def _compute_missing_rows(self) -> None:
+        stored = self._row_file.rows()
+        current = {d: stored[d] for d in map(_digest, self._files()) if d in stored and self._is_current(stored[d])}
+        missing = [file for file in self._files() if _digest(file) not in current]
+        if not missing:
+            return
+        committed = time.monotonic()
+        with progress_bar("rows", len(missing)) as progress:
+            for file in missing:
+                if row := self._compute_row(file):
+                    current[row.digest] = row
+                    self._row_file.append(row)
+                if time.monotonic() - committed > _SECONDS_PER_COMMIT:
+                    self._commit_rows()
+                    committed = time.monotonic()
+                progress.update(1)
+        self._row_file.replace(current.values())
+        self._commit_rows()
+
+    def _compute_row(self, file: Path) -> Row | None:
+        """The row of a stored submission; None if it is not valid any more, for instance with another dataset."""
+        try:
+            submission = unpack(file.read_bytes())
+            if digest_of(submission) != _digest(file):
+                name = f"{digest_of(submission)}{_SUFFIX}"
+                raise H2HTalkError(f"the file name must be the digest of the answers; rename it to {name}")
+            return self._validate(submission, allow_partial=True)
+        except H2HTalkError as error:
+            self._report(_digest(file), str(error))
+            return None
+
+    def _is_current(self, row: Row) -> bool:
+        """Whether this board would compute the same row, as far as its embedder decides."""
+        embedder = self._embedder(row.scoring_config["embedder"])
+        if embedder is None:
+            return True
+        return row.ss == "recomputed" and scoring_config_of(embedder).items() <= row.scoring_config.items()
+
+    def _commit_rows(self) -> None:
+        if not self._hub_repo or not self._row_file.path.exists():
+            return
+        try:
+            commit(self._hub_repo, {"rows.jsonl": self._row_file.path}, "Rows computed again")
+        except H2HTalkError as error:  # the board works without it
+            print(f"rows.jsonl is not in {self._hub_repo}, the next start computes it again: {error}", file=sys.stderr)
+
+    def _report(self, digest: str, reason: str) -> None:
+        self._reported.add(digest)
+        print(f"left off the board: {digest}{_SUFFIX}: {reason}", file=sys.stderr)
 
     def _files(self) -> list[Path]:
-        return [file for file in (self.folder / "submissions").iterdir() if file.name.endswith(".json.gz")]
+        return [file for file in self._submissions.iterdir() if file.name.endswith(_SUFFIX)]
+
+    def _file(self, digest: str) -> Path:
+        return self._submissions / f"{digest}{_SUFFIX}"
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
         lock = FileLock(self.folder / ".lock")
         try:
-            lock.acquire(timeout=_WAITING)
+            lock.acquire(timeout=_LOCK_MESSAGE_AFTER)
         except Timeout:
-            _tell(f"waiting for another process that is at work on the board in {self.folder}")
+            print(f"waiting for another process that writes to the board in {self.folder}", file=sys.stderr)
             lock.acquire()
         try:
             yield
         finally:
             lock.release()
 
-    def _refuse_double(self, digest: str) -> None:
-        """Refuse what is shown already; what was left off may be sent again."""
-        if not (self.folder / "submissions" / f"{digest}.json.gz").exists():
-            return
-        name = next((row.model for row in self.rows() if row.digest == digest), None)
-        if name is not None:
-            raise H2HTalkError(
-                f"these answers are on the board already, as {name!r} (run {digest}); for another name or bracket the "
-                f"board's keeper first deletes submissions/{digest}.json.gz"
-            )
-
-    def _write(self, files: Mapping[str, bytes]) -> None:
-        """Write files in their order: a row's JSON after what it needs, a submission last, since that shows it."""
-        for name, data in files.items():
-            write_atomically(self.folder / name, data)
-
-    def _compute_missing(self) -> None:
-        """Rows that got lost, or were computed by another version, are made again from the submissions."""
-        with self._lock():
-            old = [file for file in self._files() if not self._is_current(_digest(file))]
-            if not old:
-                return
-            made: dict[str, bytes] = {}
-            kept = time.monotonic()
-            with Progress("rows", len(old)) as progress:
-                for done, file in enumerate(old, 1):
-                    made |= self._computed_anew(file)
-                    if done % _ROWS_A_COMMIT == 0 or done == len(old) or time.monotonic() - kept > _SECONDS_A_COMMIT:
-                        self._keep_on_hub(made)
-                        made, kept = {}, time.monotonic()
-                    progress.update(done)
-
-    def _computed_anew(self, file: Path) -> dict[str, bytes]:
-        """The files of a stored submission's row, written already; none if it does not stand up any more."""
-        try:
-            submission = unpack(file.read_bytes())
-            if digest_of(submission) != _digest(file):
-                raise H2HTalkError(f"files here are named by their answers; rename it {digest_of(submission)}.json.gz")
-            admitted = admit(submission, allow_partial=True, recompute_ss=self.recompute_ss)
-        except H2HTalkError as error:  # for instance after a change of the dataset
-            for name in _row_names(_digest(file)):
-                (self.folder / name).unlink(missing_ok=True)
-            _tell(f"left off the board: {file.name}: {error}")
-            return {}
-        files = _row_files(admitted)
-        self._write(files)
-        return files
-
-    def _keep_on_hub(self, files: dict[str, bytes]) -> None:
-        """Commit rows computed anew, so that the next start need not; the board stands without it, too."""
-        if not self._hub_repo or not files:
-            return
-        try:
-            self._commit(self._hub_repo, files, "Rows computed anew")
-        except H2HTalkError as error:
-            _tell(f"rows computed anew are not in {self._hub_repo}, so the next start computes them again: {error}")
-
-    def _is_current(self, digest: str) -> bool:
-        """Whether all is there, readable, of this version, and with the SS that this board would give it."""
-        try:
-            row = self._read(digest)
-            self._read_draws(digest)
-            self._read_samples(digest)
-        except (OSError, ValueError, EOFError):
-            return False
-        if row.format != ROW_FORMAT:
-            return False
-        if not (self.recompute_ss and recomputable(row.setup["embedder"])):
-            return True
-        return row.ss == "recomputed" and row.setup == row.setup | setup_here(row.setup["embedder"])
-
-    def _read(self, digest: str) -> Row:
-        return Row.model_validate_json((self.folder / "rows" / f"{digest}.json").read_bytes())
-
-    def _fetch(self, repo: str) -> None:
-        from huggingface_hub import HfApi, snapshot_download
-
-        self.folder.mkdir(parents=True, exist_ok=True)
-        patterns = [f"{part}/*" for part in _PARTS]
-        try:
-            snapshot_download(repo, repo_type="dataset", local_dir=self.folder, allow_patterns=patterns)
-            kept = set(HfApi().list_repo_files(repo, repo_type="dataset"))
-        except Exception as error:  # no repository, no leave, no network: whatever it is, the board can't start without
-            raise H2HTalkError(
-                f"can't fetch the board's dataset repository {repo!r} ({one_line(error)}); make it on the Hub, "
-                "and see that HF_TOKEN may write there and that the network is up"
-            ) from error
-        for file in self.folder.glob("submissions/*.json.gz"):
-            if f"submissions/{file.name}" not in kept:  # its keeper has deleted it there, while this disk lived on
-                _tell(f"taken off the board: {file.name} is not in {repo}; here it is {file.name}.off now")
-                file.rename(f"{file}.off")
-
-    def _commit(self, repo: str, files: dict[str, bytes], message: str) -> None:
-        """One commit a submission: what was accepted is kept, even if the Space stops the next moment."""
-        from huggingface_hub import CommitOperationAdd, HfApi
-
-        operations = [CommitOperationAdd(name, data) for name, data in files.items()]
-        try:
-            HfApi().create_commit(repo, operations, commit_message=message, repo_type="dataset")
-        except Exception as error:  # whatever the network brings, the sender must know
-            raise H2HTalkError(
-                f"the board's storage did not answer, nothing was kept; try again ({one_line(error)})"
-            ) from error
-
 
 def _digest(file: Path) -> str:
-    return file.name.removesuffix(".json.gz")
-
-
-def _row_names(digest: str) -> tuple[str, str, str]:
-    return f"samples/{digest}.json", f"rows/{digest}.npy", f"rows/{digest}.json"
-
-
-def _row_files(admitted: Admitted) -> dict[str, bytes]:
-    """What is kept of a row, by file; its JSON last, since what has one is shown."""
-    array = io.BytesIO()
-    np.save(array, admitted.draws)
-    contents = Samples.dump_json(admitted.samples), array.getvalue(), admitted.row.model_dump_json().encode()
-    return dict(zip(_row_names(admitted.row.digest), contents, strict=True))
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)
+    return file.name.removesuffix(_SUFFIX)

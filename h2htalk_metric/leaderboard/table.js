@@ -1,5 +1,5 @@
 // The board's table. Runs when the component loads; `element`, `props` and `watch` are Gradio's.
-// Every text from outside goes through textContent, never through HTML.
+// Every text from outside is set as textContent, never as HTML.
 const PAGE = 100;
 const SIGNS = ["", "¹", "²", "³"];
 
@@ -24,7 +24,7 @@ function valueOf(row, key) {
 
 function compare(one, other) {
   const a = valueOf(one, sort.key), b = valueOf(other, sort.key);
-  if (a === null || b === null) return (a === null) - (b === null); // unknown figures last, whichever way
+  if (a === null || b === null) return (a === null) - (b === null); // missing figures last, in both directions
   const order = a < b ? -1 : a > b ? 1 : 0;
   return sort.up ? order : -order;
 }
@@ -51,7 +51,7 @@ function headButton(th, key, text) {
   button.addEventListener("click", () => {
     sort = { key, up: active ? !sort.up : key === "model" };
     draw();
-    find("head").querySelector(`[data-key="${key}"]`).focus({ preventScroll: true }); // the head was drawn anew
+    find("head").querySelector(`[data-key="${key}"]`).focus({ preventScroll: true }); // the head was replaced
   });
   th.append(button);
   return th;
@@ -90,10 +90,10 @@ function drawRow(row, columns, intervals) {
   if (row.notes.length) model.append(make("small", row.notes.join(" · ")));
   tr.append(model);
   for (const column of columns) {
-    const value = row.cells[column.place], mark = row.marks[column.place];
-    const td = make("td", null, `${kind(column)} ${mark ? `best-${mark}` : ""}`);
+    const value = row.cells[column.place], place = row.places[column.place];
+    const td = make("td", null, `${kind(column)} ${place ? `best-${place}` : ""}`);
     if (column.name === "Overall" && row.tied) td.append(make("b", "≈", "tied"));
-    if (value !== null) td.append(make("span", value.toFixed(2)), make("sup", SIGNS[mark]));
+    if (value !== null) td.append(make("span", value.toFixed(2)), make("sup", SIGNS[place]));
     if (intervals && row.low[column.place] !== null) {
       td.append(make("small", `${row.low[column.place].toFixed(1)}–${row.high[column.place].toFixed(1)}`));
     }
@@ -127,13 +127,13 @@ function draw() {
 }
 
 function drawChoices() {
-  const select = find("bracket"), kept = select.value;
+  const select = find("bracket"), previous = select.value;
   select.replaceChildren(...["", ...board.brackets].map((name) => {
     const option = make("option", name || "all sizes");
     option.value = name;
     return option;
   }));
-  select.value = board.brackets.includes(kept) ? kept : "";
+  select.value = board.brackets.includes(previous) ? previous : "";
   find("columns").replaceChildren(...board.columns.map((column) => {
     const label = make("label"), box = make("input");
     box.type = "checkbox";

@@ -1,6 +1,6 @@
 """The signature: every choice that changes a number, stored as a mapping, shown as one line (as in sacreBLEU)."""
 
-__all__ = ["make_signature", "signature_line"]
+__all__ = ["lexical_rules", "make_signature", "signature_line"]
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -26,15 +26,22 @@ def make_signature(*, embedder: Embedder, languages: Iterable[str], n: int) -> d
     libraries = {library for language in distinct for library in _LIBRARIES[language]} | set(embedder.libraries)
     return {
         "h2htalk": _version("h2htalk"),
-        "bleu": "sentence,method1,cumulative",
-        "rouge": "f1,no-stemmer",
-        "tokenizers": {language: TOKENIZERS[language] for language in distinct},
+        **lexical_rules(distinct),
         "libraries": {library: _version(library) for library in sorted(libraries, key=str.lower)},
         "embedder": embedder.name,
         "embedder_revision": embedder.revision,
         "embedder_precision": embedder.precision,
         "embedder_max_tokens": embedder.max_tokens,
         "n": n,
+    }
+
+
+def lexical_rules(languages: Iterable[str]) -> dict[str, Any]:
+    """The part of the signature that fixes BLEU and ROUGE: variants, and tokenizers by language."""
+    return {
+        "bleu": "sentence,method1,cumulative",
+        "rouge": "f1,no-stemmer",
+        "tokenizers": {language: TOKENIZERS[language] for language in sorted(set(languages))},
     }
 
 

@@ -1,4 +1,4 @@
-"""Runs without a model: references with words left out, scored with embeddings of hashed words."""
+"""Runs without a model: references with words left out, scored with embeddings of hashed words; and submissions."""
 
 import gzip
 import json
@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
-from h2htalk_datasets.prompts import SAP
-from h2htalk_datasets.tasks import TASKS, select_tasks
+from h2htalk_datasets.generation.config import Settings, build_manifest
+from h2htalk_datasets.generation.requests import chosen_rows, principles_of, prompt_of
+from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.metrics.lexical import LEXICAL, lexical
 from h2htalk_metric.metrics.similarity import Embedder
 from h2htalk_metric.runs.scoring import score_run
@@ -25,46 +24,28 @@ class HashedWords:
 
     def encode(self, texts, **_):
         vectors = np.zeros((len(texts), 64))
-        for line, text in zip(vectors, texts, strict=True):
+        for vector, text in zip(vectors, texts, strict=True):
             for word in text.split():
-                line[zlib.crc32(word.encode()) % 64] += 1
+                vector[zlib.crc32(word.encode()) % 64] += 1
         return vectors
 
 
-def _manifest(rows: list[dict], name: str, tasks: str, limit: int | None, sap: list[str]) -> dict:
-    """As generation writes it."""
-    prompts = [prompt_of(row, set(sap) if len(sap) < len(SAP) else True) for row in rows]
-    return {
-        "format": 1,
-        "dataset": {
-            "fingerprint": fingerprint(rows),
-            "tasks": [task.name for task in select_tasks(tasks)],
-            "limit": limit,
-            "n": len(rows),
-        },
-        "prompts": {
-            "sap": sap,
-            "hash": fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts),
-        },
-        "model": {"engine": "transformers", "name": name, "revision": None, "dtype": "float32"},
-        "generation": {"batch_size": 8, "temperature": 0.0, "top_p": 1.0, "seed": 0},
-        "software": {"torch": "2.13.0"},
-    }
-
-
 def make_run(
-    folder: Path, name: str, *, limit=None, kept=0.7, seed=0, tasks="all", sap=tuple(SAP), embedder="hashed-words"
+    folder: Path, name: str, *, limit=None, share=0.7, seed=0, tasks="all", sap="all", embedder="hashed-words"
 ) -> Path:
-    """A scored run folder whose answers keep a share of each reference's words."""
-    rows = chosen_rows(tasks, limit)
-    manifest = _manifest(rows, name, tasks, limit, sorted(sap) if len(sap) < len(SAP) else list(SAP))
-    draw = random.Random(seed)
+    """A scored run folder whose answers are a share of the words of each reference."""
+    records = chosen_rows(tasks, limit)
+    prompts = [prompt_of(record, principles_of(sap)) for record in records]
+    settings = Settings(model=name, tasks=tasks, limit=limit, sap=sap)
+    model = {"engine": "transformers", "name": name, "revision": None, "dtype": "float32"}
+    manifest = build_manifest(settings, batch_size=8, records=records, prompts=prompts, model=model)
+    generator = random.Random(seed)
     (folder / "shards").mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(manifest))
     with (folder / "predictions.jsonl").open("w") as file:
-        for row in rows:
-            text = " ".join(word for word in row["reference"].split() if draw.random() < kept)
-            line = {"id": row["id"], "prediction": text, "task": row["task"], "finish_reason": "stop"}
+        for record in records:
+            text = " ".join(word for word in record["reference"].split() if generator.random() < share)
+            line = {"id": record["id"], "prediction": text, "task": record["task"], "finish_reason": "stop"}
             file.write(json.dumps(line | {"prompt_tokens": 9, "new_tokens": len(text.split())}) + "\n")
     score_run(folder, Embedder(embedder, HashedWords().encode))
     return folder
@@ -76,19 +57,19 @@ def _records(count):
 
 
 def packed(tree: dict, **changes) -> bytes:
-    """A submission's file."""
+    """The file of a submission."""
     return gzip.compress(json.dumps(tree | changes).encode())
 
 
 def edited(tree: dict, edit: Callable[[dict], object]) -> bytes:
-    """A submission's file after an edit of what it holds."""
+    """The file of a submission after an edit of its content."""
     copy = json.loads(json.dumps(tree))
     edit(copy)
     return packed(copy)
 
 
 def variant(tree: dict, number: int, words: int = 1) -> bytes:
-    """A run of equally many records a task under another name, its answers changed and its claims put right."""
+    """A submission under another name with changed answers and claims that fit; all tasks have equally many records."""
     copy = json.loads(json.dumps(tree))
     copy["model"] = f"Model-{number:04}"
     sums = {task: Counter() for task in copy["claims"]["tasks"]}
@@ -98,6 +79,6 @@ def variant(tree: dict, number: int, words: int = 1) -> bytes:
         values = lexical(answer["prediction"], record["reference"], "en")
         composite = (sum(values) + answer["ss"]) / 7
         sums[record["task"]].update(dict(zip(LEXICAL, values, strict=True)) | {"composite": composite})
-    for task, sum_ in sums.items():
-        copy["claims"]["tasks"][task] |= {name: value * len(sums) / len(records) for name, value in sum_.items()}
+    for task, task_sums in sums.items():
+        copy["claims"]["tasks"][task] |= {name: value * len(sums) / len(records) for name, value in task_sums.items()}
     return packed(copy)

@@ -1,55 +1,26 @@
-"""The board in headless Chromium: sorts, filters, compares, takes and refuses submissions; with 1,000 runs too."""
+"""The board in headless Chromium: sort, filter, compare, accepted and refused submissions; also with 1,000 runs."""
 
 import csv
 import json
 import os
 import shutil
-import subprocess
-import sys
-import time
-import urllib.request
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from helpers.board_runs import make_run, packed, variant
+from helpers.board_server import served
 from helpers.commands import h2htalk
-from helpers.launch import free_port
 
+from h2htalk_metric.leaderboard.from_run import make_submission
 from h2htalk_metric.leaderboard.storage import Storage
-from h2htalk_metric.leaderboard.submission import pack, read_run
+from h2htalk_metric.leaderboard.submission import pack
 
 pytest.importorskip("gradio", reason="gradio is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.slow
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
-SHOTS = os.environ.get("H2HTALK_SCREENSHOTS")  # a folder, to look at the pages
-
-
-@contextmanager
-def served(folder: Path):
-    """The board of a folder, served by its command on a free port."""
-    port = free_port()
-    call = "from h2htalk_metric.cli.main import main; main()"
-    command = [sys.executable, "-c", call, "leaderboard", "--port", port, "--storage", str(folder)]
-    with subprocess.Popen([*command, "--allow-partial"], stdout=subprocess.DEVNULL) as process:
-        try:
-            url = f"http://127.0.0.1:{port}/"
-            deadline = time.monotonic() + 300
-            while not _answers(url):
-                assert process.poll() is None and time.monotonic() < deadline, "the board did not start"
-                time.sleep(0.25)
-            yield url
-        finally:
-            process.kill()  # it would wait for pages that are still open
-
-
-def _answers(url):
-    try:
-        return b"H2HTalk leaderboard" in urllib.request.urlopen(url, timeout=20).read()
-    except OSError:
-        return False
+SHOTS = os.environ.get("H2HTALK_SCREENSHOTS")  # a folder for screenshots
 
 
 @pytest.fixture(scope="module")
@@ -66,20 +37,20 @@ def browser():
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> dict:
     run = make_run(tmp_path_factory.mktemp("runs") / "one", "org/Small-1B", limit=2)
-    return json.loads(read_run(run, "1-8B").model_dump_json())
+    return json.loads(make_submission(run, "1-8B").model_dump_json())
 
 
 @pytest.fixture
 def page(browser):
-    """A page without cache that fails on any script error or dialog."""
+    """A page without cache; the test fails on any script error or dialog."""
     opened = browser.new_context(viewport={"width": 1400, "height": 900}, accept_downloads=True).new_page()
     opened.set_default_timeout(60_000)
-    troubles = []
-    opened.on("pageerror", lambda error: troubles.append(str(error)))
-    opened.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+    errors = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on("dialog", lambda dialog: (errors.append(dialog.message), dialog.dismiss()))
     yield opened
     opened.context.close()
-    assert troubles == []
+    assert errors == []
 
 
 def models(page, table="runs-table"):
@@ -94,8 +65,7 @@ def shot(page, name):
 def test_board_in_a_browser(page, tree, tmp_path):
     board = Storage(tmp_path / "board", allow_partial=True)
     for number, bracket in enumerate(["1-8B", "1-8B", "32B+"]):
-        whole = json.loads(json.dumps(tree)) | {"bracket": bracket}
-        board.submit(variant(whole, number, words=1 + 8 * number))
+        board.submit(variant(tree | {"bracket": bracket}, number, words=1 + 8 * number))
     with served(tmp_path / "board") as url:
         page.goto(url)
         page.wait_for_selector("#runs-table tbody tr td")
@@ -110,7 +80,7 @@ def test_board_in_a_browser(page, tree, tmp_path):
 def _sorts_and_filters(page):
     assert models(page) == ["Model-0000", "Model-0001", "Model-0002"]  # by bracket, then Overall
     page.locator("#runs-table thead button", has_text="Model").click()
-    assert page.evaluate("document.activeElement.textContent") == "Model▲"  # the head is new, the focus is kept
+    assert page.evaluate("document.activeElement.textContent") == "Model▲"  # the head is new and still has the focus
     page.keyboard.press("Enter")
     assert models(page) == ["Model-0001", "Model-0000", "Model-0002"]
     assert "SS by hashed-words, 22 records of 4,650 (partial)" in page.locator("#scored-with").inner_text()
@@ -140,12 +110,16 @@ def _sorts_and_filters(page):
 
 def _compares(page):
     box = page.locator("#runs-compare input").first
-    for name in ("Model-0000", "Model-0002"):
-        box.click()
-        page.get_by_role("option", name=name).click()
-        page.locator("#runs-radar svg .name", has_text=name).wait_for()
+    box.click()
+    page.get_by_role("option", name="Model-0000").click()
+    page.locator("#runs-radar svg .outline").wait_for()
+    assert page.locator("#runs-radar svg .outline").evaluate("line => getComputedStyle(line).fill") == "none"
+    box.click()
+    page.get_by_role("option", name="Model-0002").click()
+    page.locator("#runs-radar svg .name", has_text="Model-0002").wait_for()
     assert page.locator("#runs-radar svg [fill-opacity]").count() == 2
-    assert "Overall against Model-0000" in page.locator("#runs-radar").inner_text()
+    text = page.locator("#runs-radar").inner_text()
+    assert "Overall minus that of Model-0000, with the paired 95% interval, clustered by relationship" in text
     page.keyboard.press("Escape")
     shot(page, "compare")
 
@@ -199,9 +173,9 @@ def _opens_a_run(page, url):
     page.wait_for_url("**/run?id=*")
     page.locator("h1", has_text="<script>").wait_for()
     text = page.locator("body").inner_text()
-    assert "SS is claimed" in text and "as submitted: embedder:hashed-words" in text and "a partial run" in text
+    assert "SS is claimed" in text and "embedder:hashed-words" in text and "a partial run" in text
     page.locator("summary", has_text="DialogueBase").click()
-    assert page.locator("details[open] pre").count() == 2 * 3  # two answers, each with its prompt and reference
+    assert page.locator("details[open] pre").count() == 2 * 3  # of each record prompt, answer and reference
     shot(page, "run")
     page.goto(f"{url}run?id=nothing")
     page.locator(".refused", has_text="no submission 'nothing'").wait_for()
@@ -215,29 +189,23 @@ def _fits_a_phone(page, url):
     table = page.locator("#runs-table .scroll")
     table.evaluate("box => box.scrollLeft = 300")
     model = page.locator("#runs-table tbody tr:not(.bracket) th").first.bounding_box()
-    assert 0 <= model["x"] < 60 and model["width"] < 160  # stays in sight beside the figures
+    assert 0 <= model["x"] < 60 and model["width"] < 160  # stays visible next to the figures
     shot(page, "phone")
 
 
-def test_a_port_that_is_taken_is_one_line(tmp_path):
+def test_a_port_in_use_is_one_line(tmp_path):
     with served(tmp_path / "one") as url:
         port = url.rstrip("/").rpartition(":")[2]
         refused = h2htalk("leaderboard", "--port", port, "--storage", tmp_path / "two")
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
-    assert "error: the board can't be served" in refused.stderr and "name another --port" in refused.stderr
+    assert "error: the board cannot be served" in refused.stderr and "choose another --port" in refused.stderr
 
 
-def test_uploads_are_deleted_after_a_day(tmp_path):
-    from h2htalk_metric.leaderboard.page import build_app
-
-    assert build_app(Storage(tmp_path)).delete_cache == (3600, 86_400)  # checked hourly, in seconds
-
-
-def test_a_partial_run_of_one_config_is_compared_by_its_radar(page, tmp_path):
+def test_partial_runs_of_one_config_can_be_chosen_to_compare(page, tmp_path):
     board = Storage(tmp_path / "board", allow_partial=True)
     for name in ("one", "two"):
         run = make_run(tmp_path / name, f"org/{name}", limit=2, tasks="DialogueBase", seed=len(board.rows()))
-        board.submit(pack(read_run(run, "1-8B")))
+        board.submit(pack(make_submission(run, "1-8B")))
     with served(tmp_path / "board") as url:
         page.goto(url)
         page.wait_for_selector("#runs-table tbody tr td")
@@ -245,8 +213,8 @@ def test_a_partial_run_of_one_config_is_compared_by_its_radar(page, tmp_path):
         for name in ("one", "two"):
             box.click()
             page.get_by_role("option", name=name).click()
-            page.locator("#runs-radar svg .name", has_text=name).wait_for()
-        assert "Overall against" not in page.locator("#runs-radar").inner_text()
+            page.locator("#runs-radar", has_text="A radar needs at least three configs.").wait_for()
+        assert "Overall minus" not in page.locator("#runs-radar").inner_text()
 
 
 @pytest.mark.timeout(1200)

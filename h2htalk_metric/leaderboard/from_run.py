@@ -1,0 +1,101 @@
+"""Make a submission from a scored run folder."""
+
+__all__ = ["make_submission"]
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from h2htalk_metric.judge.judged_run import read_judged
+from h2htalk_metric.judge.ratings import JUDGE, PEOPLE
+from h2htalk_metric.leaderboard.submission import Submission, parse
+from h2htalk_metric.metrics.tokenizers import clean
+from h2htalk_metric.probes.results import read_result
+from h2htalk_metric.probes.safety import MEASURES
+from h2htalk_metric.runs.run import Run
+from h2htalk_metric.runs.scoring import read_scores
+
+_JUDGE_SETTINGS = ("judge", "judge_server", "judge_prompt", "num_explanations", "alpha", "tau")
+_JUDGE_COLUMNS = ("j", "judge_score", "n", "unscored", "flagged")
+
+
+def make_submission(run: Run | str | Path, bracket: str, model: str | None = None) -> Submission:
+    """Make a submission from a scored run.
+
+    Args:
+        run: the run, or its folder.
+        bracket: one of :data:`h2htalk_metric.leaderboard.paper.BRACKETS`.
+        model: displayed name; None: the last part of the manifest's model name, and of its adapter's.
+
+    Raises:
+        H2HTalkError: the run is not scored, its answers have changed since, or a name or the bracket is not valid.
+
+    """
+    run = Run.of(run)
+    scores = read_scores(run)
+    answers = [
+        {key: line.get(key) for key in ("id", "finish_reason", "new_tokens")}
+        | {"prediction": clean(line["prediction"]), "ss": float(ss)}
+        for line, ss in zip(run.predictions, scores.items["ss"], strict=True)
+    ]
+    claims = {
+        "tasks": scores.by_task().to_dict("index"),
+        "content_composite": (scores.memory_labels() or {}).get("content_composite"),
+        "claimed_only": _judge_and_review(run) | _safety(run),
+    }
+    return parse(
+        {
+            "format": 2,
+            "model": model or _short_name(run.manifest["model"]),
+            "bracket": bracket,
+            "manifest": run.manifest,
+            "signature": scores.signature,
+            "claims": claims,
+            "answers": answers,
+        }
+    )
+
+
+def _short_name(model: Mapping[str, Any]) -> str:
+    adapter = str(model.get("adapter") or "").rpartition("@")[0]
+    return " + ".join(Path(part).name for part in (str(model["name"]), adapter) if part)
+
+
+def _judge_and_review(run: Run) -> dict[str, dict[str, Any]]:
+    """Per judged config J and the mean score of the judges (0..5), and counts; empty if nobody judged."""
+    judged = read_judged(run)
+    if judged is None:
+        return {}
+    judge = {key: value for key, value in judged.signature.items() if key in _JUDGE_SETTINGS}
+    judge |= {f"rubric {name}": digest for name, digest in judged.signature["rubrics"].items()}
+    review = {}
+    for task, line in judged.by_task().to_dict("index").items():
+        for column in _JUDGE_COLUMNS:
+            value = float(line[column])
+            judge[f"{task} {column}"] = None if math.isnan(value) else round(value, 3)
+        review[f"{task} reviewed"] = int(line["reviewed"])
+    return {"judge": judge, "review": review}
+
+
+def _safety(run: Run) -> dict[str, dict[str, Any]]:
+    """Figures of the safety probe, with the full persona and without it; empty if it was not run."""
+    result = read_result(run, "safety")
+    if result is None:
+        return {}
+    safety: dict[str, Any] = {"probe": result["probe"], "interactions": result["n"], "scenarios": result["scenarios"]}
+    for variant in (name for name in ("with", "without") if name in result["variants"]):
+        for source in (source for source in (JUDGE, PEOPLE) if source in result["variants"][variant]):
+            counts, figures = result["variants"][variant][source], result["figures"][variant].get(source, {})
+            prefix = f"{variant} SAP, {source}:"
+            safety |= {f"{prefix} rated by": ", ".join(counts["by"]), f"{prefix} unscored": counts["unscored"]}
+            for key, measure in MEASURES.items():
+                if key in figures:
+                    safety[f"{prefix} {measure.label}"] = _with_interval(figures[key])
+    return {"safety": safety}
+
+
+def _with_interval(figure: Mapping[str, Any]) -> str:
+    if figure["low"] is None:  # a single scenario has no interval
+        return "{value:.3f}".format(**figure)
+    return "{value:.3f} ({low:.3f} to {high:.3f})".format(**figure)

@@ -1,0 +1,90 @@
+"""The row of a submission: everything that the board computed from its raw answers."""
+
+__all__ = ["FULL_SIZE", "ROW_VERSION", "Row", "Sample"]
+
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.stats.clusters import ClusterSums
+
+ROW_VERSION = 6
+"""Increase it whenever rows are computed in another way; stored rows of other versions are computed again."""
+
+FULL_SIZE = sum(task.count for task in TASKS.values())
+"""Number of records of a full run."""
+
+
+class Sample(BaseModel):
+    """An answer that the page of a run shows.
+
+    Attributes:
+        label: ``lowest``, ``middle`` or ``highest`` lexical score of its config.
+        id: record id.
+        score: mean of the six lexical components, 0..1.
+
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    label: str
+    id: str
+    score: float
+
+
+class Row(BaseModel):
+    """A submission as the board ranks it.
+
+    Attributes:
+        version: :data:`ROW_VERSION` of the code that computed the row.
+        digest: of the answers; names the submission's file.
+        model: displayed name, untrusted.
+        bracket: size bracket.
+        submitted: when the board received it, UTC.
+        sap: principles of the persona in the prompts.
+        scoring_config: embedder, revision, precision and dataset. Only rows with an equal one are ranked together.
+        n: number of answers.
+        cells: S times 100 by cell of Table 2; None if the cell needs a config that the run does not have.
+        intervals: 95% interval by cell, clustered by relationship; without cells that have only one cluster.
+        tasks: per config the means of the components and composite and the format_rate, 0..1, and counts.
+        memory_labels: see :meth:`h2htalk_metric.runs.scoring.RunScores.memory_labels`.
+        ss: whether the board computed SS itself or took the claimed one.
+        samples: the lowest, middle and highest answer of each config.
+        cluster_sums: sums of S times 100, shape (relationships, configs), for paired differences of two runs.
+        cluster_counts: numbers of items, same shape.
+
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int
+    digest: str
+    model: str
+    bracket: str
+    submitted: datetime
+    sap: list[str]
+    scoring_config: dict[str, str]
+    n: int
+    cells: dict[str, float | None]
+    intervals: dict[str, tuple[float, float]]
+    tasks: dict[str, dict[str, float]]
+    memory_labels: dict[str, float | None]
+    ss: Literal["recomputed", "claimed"]
+    samples: dict[str, list[Sample]]
+    cluster_sums: list[list[float]]
+    cluster_counts: list[list[int]]
+
+    @property
+    def partial(self) -> bool:
+        """Whether the run answers only some of the records."""
+        return self.n < FULL_SIZE
+
+    @cached_property
+    def sums(self) -> ClusterSums:
+        """S times 100 per relationship and config."""
+        sums, counts = np.array(self.cluster_sums, dtype=float), np.array(self.cluster_counts, dtype=float)
+        return ClusterSums(tuple(self.tasks), sums, counts, np.full(len(self.tasks), np.nan))
