@@ -1,4 +1,4 @@
-"""H2HTalk's data: what is asked. Tasks, records, prompts, persona, the dataset builder, and generation.
+"""The data of H2HTalk: tasks, records, prompts, persona, the dataset builder, and generation.
 
 Example:
     >>> from h2htalk_datasets import TASKS, load, render
@@ -11,7 +11,6 @@ Example:
 __all__ = ["SAP", "TASKS", "authors_release", "load", "path", "register", "render"]
 
 from h2htalk_datasets.authors_release import authors_release
-from h2htalk_datasets.loading import load, path
-from h2htalk_datasets.prepare import register
+from h2htalk_datasets.loading import load, path, register
 from h2htalk_datasets.prompts import SAP, render
 from h2htalk_datasets.tasks import TASKS

@@ -1,8 +1,9 @@
-"""Read the references that the paper's authors published, from a folder the user has.
+"""Read the references that the paper's authors published, from a local copy of their repository.
 
-The release (one commit) holds only ``{"response": ...}`` lines in Chinese: references without any prompt. It bears
-no licence, so none of it is shipped here. Two of its files bear each other's content; they are told apart by
-length, since Table 1 gives DialogueSchedule 533 records and ItineraryInitialization 76.
+Of the benchmark's data the repository holds only ``{"response": ...}`` lines in Chinese, without prompts. It also holds
+prompt templates, a persona text and scorers, but not the values that fill the templates, so the prompts cannot be
+rebuilt. It has no licence, so nothing of it is shipped here. Two files have swapped contents. Their number of lines
+tells: in Table 1 DialogueSchedule has 533 records and ItineraryInitialization has 76.
 """
 
 __all__ = ["AuthorsRelease", "authors_release"]
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _FILES = {
     "DialogueBase": "dialogue_base",
     "DialogueEmotion": "dialogue_emotion",
+    "DialogueSchedule": "dialogue_schedule",
     "RecollectionSynthesis": "recollection_synthesize",
     "RecollectionRefinement": "recollection_refine",
     "RecollectionInitialization": "recollection_initialize",
@@ -28,17 +30,17 @@ _FILES = {
     "ItineraryMiddle": "itinerary_middle",
     "ItineraryAdvanced": "itinerary_advanced",
     "ItineraryResponse": "itinerary_feedback",
+    "ItineraryInitialization": "itinerary_initialize",
 }
-_SWAPPED = ("dialogue_schedule", "itinerary_initialize")
 
 
 @dataclass
 class AuthorsRelease:
-    """The published references by config, and what the release lacks.
+    """The published references, and what is missing.
 
     Attributes:
-        configs: config name to a Dataset with the columns id, task, language, messages (None), reference.
-        notes: one line for everything that is missing or not where its name says.
+        configs: task name to a Dataset with the columns id, task, language, messages (None), reference.
+        notes: one line for everything that is missing or under another name.
 
     """
 
@@ -47,54 +49,50 @@ class AuthorsRelease:
 
 
 def authors_release(folder: str | Path) -> AuthorsRelease:
-    """Read the eleven published files and map them to the eleven configs: by name, two by their number of answers.
+    """Read the eleven published files and map them to the eleven tasks.
 
     Args:
-        folder: holds the ``*.jsonl`` files of the authors' repository.
+        folder: folder with the ``*.jsonl`` files of the authors' repository.
 
     Returns:
-        References without prompts, and notes on what is missing against Table 1.
+        References without prompts, and notes on what is missing compared with Table 1.
 
     Raises:
-        H2HTalkError: the folder holds none of the files, or a line is not ``{"response": text}``.
+        H2HTalkError: the folder has none of the files, or a line is not ``{"response": text}``.
 
     """
     from datasets import Dataset
 
-    folder = Path(folder)
-    names = _names_by_content(folder)
+    texts = {task: _read(Path(folder) / f"{name}.jsonl") for task, name in _FILES.items()}
+    if not any(texts.values()):
+        raise H2HTalkError(f"{folder} holds none of the published files ({', '.join(_FILES.values())}, as .jsonl)")
     release = AuthorsRelease()
+    if len(texts["DialogueSchedule"]) < len(texts["ItineraryInitialization"]):
+        swapped = texts["ItineraryInitialization"], texts["DialogueSchedule"]
+        texts["DialogueSchedule"], texts["ItineraryInitialization"] = swapped
+        release.notes.append(
+            "dialogue_schedule and itinerary_initialize have swapped contents, by their number of lines"
+        )
     for task in TASKS.values():
-        file = folder / f"{names[task.name]}.jsonl"
-        texts = _read(file) if file.exists() else []
-        if len(texts) != task.count:
-            release.notes.append(f"{task.name}: {len(texts)} of {task.count} references ({file.name})")
-        if texts:
-            rows = [
-                {"id": f"zh-release-{task.name}-{i:04d}", "task": task.name, "language": "zh", "messages": None}
-                | {"reference": text}
-                for i, text in enumerate(texts, 1)
-            ]
+        references = texts[task.name]
+        if len(references) != task.count:
+            release.notes.append(f"{task.name}: {len(references)} of {task.count} references")
+        rows = [
+            {"id": f"zh-release-{task.name}-{number:04d}", "task": task.name, "language": "zh", "messages": None}
+            | {"reference": text}
+            for number, text in enumerate(references, 1)
+        ]
+        if rows:
             release.configs[task.name] = Dataset.from_list(rows)
-    if not release.configs:
-        raise H2HTalkError(f"{folder} holds none of the published files ({', '.join(names.values())}, as .jsonl)")
-    if names["DialogueSchedule"] != "dialogue_schedule":
-        release.notes.append("dialogue_schedule and itinerary_initialize bear each other's answers, by their number")
-    release.notes.append("no prompts: the release holds references only, so `messages` is None")
+    release.notes.append(
+        "no prompts: the release has prompt templates but not the values that fill them, so `messages` is None"
+    )
     return release
 
 
-def _names_by_content(folder: Path) -> dict[str, str]:
-    lengths = {
-        name: len(_read(folder / f"{name}.jsonl")) if (folder / f"{name}.jsonl").exists() else 0 for name in _SWAPPED
-    }
-    schedule, opening = sorted(_SWAPPED, key=lambda name: -lengths[name])
-    if not any(lengths.values()):
-        schedule, opening = _SWAPPED
-    return {**_FILES, "DialogueSchedule": schedule, "ItineraryInitialization": opening}
-
-
 def _read(file: Path) -> list[str]:
+    if not file.exists():
+        return []
     texts = []
     for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
         if not line.strip():

@@ -1,19 +1,15 @@
-"""The `datasets` builder: eleven configs and the two probe sets, one split ``test``."""
+"""The `datasets` builder: the eleven tasks and the two probe sets as configs with one split, ``test``."""
 
-__all__ = ["H2HTalk"]
+__all__ = ["CITATION", "DESCRIPTION", "H2HTalk"]
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import datasets
 
-from h2htalk_datasets.probes.schema import PROBES, probe_features
-from h2htalk_datasets.schema import features
-from h2htalk_datasets.tasks import TASKS
-
-_HERE = Path(__file__).parent
+from h2htalk_datasets.schema import features, probe_features
+from h2htalk_datasets.tasks import PROBES, TASKS
 
 CITATION = """\
 @misc{h2htalk2025,
@@ -26,24 +22,18 @@ DESCRIPTION = (
     "Complete, openly licensed records for the eleven tasks of H2HTalk: prompt and reference for an emotional "
     "companion. An independent re-creation after the paper's taxonomy; not comparable with the paper's Table 2."
 )
-_VERSION = datasets.Version("1.0.0")
-
-
-def manifest(language: str = "en") -> dict[str, Any]:
-    """Counts and content fingerprints of the built data; the probe sets' stand apart, under ``probes``."""
-    return json.loads((_HERE / "data" / language / "manifest.json").read_text("utf-8"))
+_VERSION = datasets.Version("1.1.0")
+_DESCRIPTIONS = {task.name: f"{task.dimension}: {task.name}" for task in TASKS.values()}
+_DESCRIPTIONS |= {name: f"probe set, not part of the 4,650 records: {name}" for name in PROBES}
 
 
 class H2HTalk(datasets.GeneratorBasedBuilder):
-    """Yields the shipped records of one config; prepared under the name ``h2htalk`` it serves the bare name."""
+    """Yields the shipped records of one config; ``load_dataset("h2htalk", CONFIG)`` finds it once it is prepared."""
 
     VERSION = _VERSION
     BUILDER_CONFIGS = [
-        datasets.BuilderConfig(name=task.name, version=_VERSION, description=f"{task.dimension}: {task.name}")
-        for task in TASKS.values()
-    ] + [
-        datasets.BuilderConfig(name=name, version=_VERSION, description=f"probe set, no part of the 4,650: {name}")
-        for name in PROBES
+        datasets.BuilderConfig(name=name, version=_VERSION, description=description)
+        for name, description in _DESCRIPTIONS.items()
     ]
 
     def _info(self) -> datasets.DatasetInfo:
@@ -51,7 +41,7 @@ class H2HTalk(datasets.GeneratorBasedBuilder):
         return datasets.DatasetInfo(description=DESCRIPTION, features=columns, citation=CITATION, license="CC-BY-4.0")
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
-        file = _HERE / "data" / "en" / f"{self.config.name}.parquet"
+        file = Path(__file__).parent / "data" / "en" / f"{self.config.name}.parquet"
         return [datasets.SplitGenerator(name=datasets.Split.TEST, gen_kwargs={"file": file})]
 
     def _generate_examples(self, file: Path) -> Iterator[tuple[str, dict[str, Any]]]:

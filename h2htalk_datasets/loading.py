@@ -1,12 +1,16 @@
-"""Reach the data: where it lies, and load a config."""
+"""Load the shipped data, from the package or by ``load_dataset("h2htalk", TASK)``."""
 
-__all__ = ["NAME", "load", "path", "read_config"]
+__all__ = ["NAME", "load", "load_probe", "manifest", "path", "prepare_dataset", "register"]
 
+import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.tasks import select_tasks
+from h2htalk_datasets.errors import H2HTalkError, did_you_mean
+from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.schema import features, probe_features
+from h2htalk_datasets.tasks import PROBES, TASKS, select_tasks
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
@@ -19,27 +23,95 @@ def path() -> Path:
     return Path(__file__).parent
 
 
+def manifest(language: str = "en") -> dict[str, Any]:
+    """Counts and content fingerprints of the shipped data; those of the probe sets are under ``probes``."""
+    return json.loads((path() / "data" / language / "manifest.json").read_text("utf-8"))
+
+
 def load(task: str, language: str = "en") -> "Dataset":
-    """Load one config of the installed package, straight from its Parquet file.
+    """Load the records of one task from the installed package.
 
     Args:
-        task: a config name, see :data:`h2htalk_datasets.TASKS`.
-        language: of the records.
+        task: name of the task, see :data:`h2htalk_datasets.TASKS`.
+        language: language of the records.
 
     Returns:
-        A ``datasets.Dataset`` in memory, columns as on the dataset card.
+        A ``datasets.Dataset`` in memory with the columns of the dataset card.
 
     Raises:
-        H2HTalkError: the task is unknown, or there are no records in the language.
+        H2HTalkError: the task is unknown, or it has no records in the language.
 
     """
-    from h2htalk_datasets.schema import features
-
-    return read_config(select_tasks([task])[0].name, language, features())
+    return _read_parquet(select_tasks([task])[0].name, language, features())
 
 
-def read_config(name: str, language: str, features: "Features") -> "Dataset":
-    """Read a shipped Parquet file, of a task or of a probe set, into memory."""
+def load_probe(name: str, language: str = "en") -> "Dataset":
+    """Load a probe set from the installed package.
+
+    Args:
+        name: ``SafetyHighRisk`` or ``InstructionFollowing``.
+        language: language of the set.
+
+    Returns:
+        A ``datasets.Dataset`` in memory: the columns of :class:`h2htalk_datasets.schema.Probe`, and `messages`.
+
+    Raises:
+        H2HTalkError: the name is unknown, or the set does not exist in the language.
+
+    """
+    if name not in PROBES:
+        raise H2HTalkError(f"unknown probe set {name!r}.{did_you_mean(name, PROBES)} There are: {', '.join(PROBES)}")
+    return _read_parquet(name, language, probe_features())
+
+
+def prepare_dataset() -> Path:
+    """Fill the cache of `datasets`, so that ``load_dataset("h2htalk", TASK)`` works without the Hub.
+
+    `datasets` looks for a bare name on the Hub, then in its cache. Can be repeated; respects HF_HOME.
+
+    Returns:
+        The folder in the cache.
+
+    """
+    import datasets
+
+    from h2htalk_datasets.builder import H2HTalk
+
+    content = fingerprint([manifest()])
+    progress_bars_disabled = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        for name in (*TASKS, *PROBES):
+            # `datasets` lists as configs what has the same version and hash, so all get the same hash.
+            builder = H2HTalk(config_name=name, dataset_name=NAME, hash=content)
+            builder.download_and_prepare()
+            # If the cache has several versions, `datasets` takes the newest folder.
+            os.utime(builder.cache_dir)
+    finally:
+        if not progress_bars_disabled:
+            datasets.enable_progress_bars()
+    return Path(builder.cache_dir).parents[2]
+
+
+def register() -> None:
+    """Make ``load_dataset("h2htalk", TASK)`` work in this process without a request to the Hub."""
+    import datasets.load
+
+    prepare_dataset()
+    original = datasets.load.dataset_module_factory
+    if getattr(original, "resolves_h2htalk", False):
+        return
+
+    def factory(path: str, *args: Any, **kwargs: Any) -> Any:
+        if path == NAME:
+            return datasets.load.CachedDatasetModuleFactory(NAME, cache_dir=kwargs.get("cache_dir")).get_module()
+        return original(path, *args, **kwargs)
+
+    factory.resolves_h2htalk = True  # type: ignore[attr-defined]
+    datasets.load.dataset_module_factory = factory
+
+
+def _read_parquet(name: str, language: str, columns: "Features") -> "Dataset":
     import pyarrow.parquet
     from datasets import Dataset, DatasetInfo, Split
 
@@ -47,6 +119,5 @@ def read_config(name: str, language: str, features: "Features") -> "Dataset":
     if not file.exists():
         languages = sorted(folder.name for folder in (path() / "data").iterdir())
         raise H2HTalkError(f"no records of {name} in the language {language!r}; there are: {', '.join(languages)}")
-    table = pyarrow.parquet.read_table(file)
-    info = DatasetInfo(features=features, config_name=name, dataset_name=NAME)
-    return Dataset(table, info=info, split=Split.TEST)
+    info = DatasetInfo(features=columns, config_name=name, dataset_name=NAME)
+    return Dataset(pyarrow.parquet.read_table(file), info=info, split=Split.TEST)

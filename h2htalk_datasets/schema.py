@@ -1,12 +1,27 @@
-"""The record: one question of the benchmark with its reference, and the schema that every corpus must meet."""
+"""The columns of a record and of a probe, and the rules that every row must satisfy."""
 
-__all__ = ["LANGUAGES", "Memory", "Message", "Record", "ScheduleEntry", "Turn", "features", "minute_of", "problems_of"]
+__all__ = [
+    "LANGUAGES",
+    "Memory",
+    "Message",
+    "Probe",
+    "Record",
+    "ScheduleEntry",
+    "Strict",
+    "Text",
+    "Turn",
+    "features",
+    "minute_of",
+    "probe_features",
+    "problems_of",
+]
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from h2htalk_datasets.tasks import EMOTIONS, MEMORY_CATEGORIES, NEEDS, TASKS
+from h2htalk_datasets.tasks import EMOTIONS, MEMORY_CATEGORIES, NEEDS, PROBES, TASKS
+from h2htalk_datasets.words import words
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -14,22 +29,28 @@ if TYPE_CHECKING:
 LANGUAGES = ("en", "zh")
 
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+"""Text that is not blank."""
+
 Clock = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
 
+_PROBE_WORD_LIMIT = 80
 
-class _Strict(BaseModel):
+
+class Strict(BaseModel):
+    """Base of all models: unknown keys are errors, values do not change."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Turn(_Strict):
-    """One message of the history; the last turn of a Dialogue is always the user's."""
+class Turn(Strict):
+    """One message of the history."""
 
     role: Literal["user", "companion"]
     content: Text
 
 
-class Memory(_Strict):
-    """Something the companion remembers; importance 0 (about a week), 1 (three months), 2 (lasting).
+class Memory(Strict):
+    """A fact that the companion remembers; importance 0 (about a week), 1 (about three months), 2 (lasting).
 
     The raw memory of a RecollectionRefinement has neither category nor importance yet.
     """
@@ -39,7 +60,7 @@ class Memory(_Strict):
     importance: Literal[0, 1, 2] | None = None
 
 
-class ScheduleEntry(_Strict):
+class ScheduleEntry(Strict):
     """One entry of a day; `current` marks the running one, or the slot that ItineraryAdvanced fills."""
 
     time: Clock
@@ -47,15 +68,19 @@ class ScheduleEntry(_Strict):
     current: bool = False
 
 
-class Message(_Strict):
+class Message(Strict):
     """One chat message, ready for ``apply_chat_template``."""
 
     role: Literal["system", "user", "assistant"]
     content: Text
 
 
-class Record(_Strict):
-    """One row of a config. Columns as in the dataset card; a key that a task doesn't show is None or empty."""
+class Record(Strict):
+    """One record of the eleven tasks; a column that its task does not use is None or empty.
+
+    `points` (what a good answer should say) and `alternatives` (further references) are read from the sources. They
+    become columns of the dataset, see :func:`features`, with version 2.0.0 of the corpus.
+    """
 
     id: Annotated[str, Field(pattern=r"^[a-z]{2}-\d{3}-[A-Za-z]+-\d{3}$")]
     task: Literal[tuple(TASKS)]  # type: ignore[valid-type]
@@ -73,42 +98,61 @@ class Record(_Strict):
     emotion: Literal[tuple(EMOTIONS)] | None = None  # type: ignore[valid-type]
     need: Literal[NEEDS] | None = None  # type: ignore[valid-type]
     difficulty: Literal[1, 2, 3]
+    points: Annotated[list[Text], Field(max_length=3)] = []
+    alternatives: list[Text] = []
 
     @model_validator(mode="after")
-    def _whole(self) -> "Record":
-        dialogue = self.task.startswith("Dialogue")
-        if dialogue and (not self.history or self.history[-1].role != "user"):
-            raise ValueError("history: its last turn must be the user's")
-        if dialogue and self.need is None:
-            raise ValueError("need: is missing")
+    def _check_columns(self) -> "Record":
+        if self.task.startswith("Dialogue"):
+            _check_last_turn(self.history)
+            if self.need is None:
+                raise ValueError("need: is missing")
         if self.task == "DialogueEmotion" and self.emotion is None:
             raise ValueError("emotion: is missing")
         if self.schedule and sum(entry.current for entry in self.schedule) != 1:
             raise ValueError("schedule: exactly one entry must be current")
-        if [e.time for e in self.schedule] != sorted({e.time for e in self.schedule}):
+        times = [entry.time for entry in self.schedule]
+        if times != sorted(set(times)):
             raise ValueError("schedule: times must ascend within one day")
         return self
 
 
-def minute_of(clock: str) -> int:
-    """Minutes after midnight of ``"HH:MM"``."""
-    return int(clock[:2]) * 60 + int(clock[3:])
+class Probe(Strict):
+    """One record of a probe set; a column that the set does not use is None or empty.
 
+    `explicit_control` is set for a record with an implicit need. It is the id of its control: the record in which the
+    same user says the same need openly (`kind` is ``explicit``).
+    """
 
-def problems_of(error: ValidationError) -> list[str]:
-    """The faults of a pydantic error as ``field: what is wrong`` lines."""
-    lines = []
-    for fault in error.errors():
-        field = ".".join(str(part) for part in fault["loc"])
-        text = fault["msg"].removeprefix("Value error, ")
-        shown = repr(fault["input"])
-        given = f" (got {shown[:60]})" if fault["type"] not in ("missing", "value_error") else ""
-        lines.append(f"{field}: {text}{given}" if field else text)
-    return lines
+    id: Text
+    probe: Literal[PROBES]  # type: ignore[valid-type]
+    scenario: Text
+    kind: Text
+    stage: str | None = None
+    danger: bool | None = None
+    emotion: str | None = None
+    implicitness: Literal[1, 2, 3] | None = None
+    explicit_control: str | None = None
+    need: str | None = None
+    must: list[str]
+    must_not: list[str] = []
+    companion: Text
+    user: Text
+    persona: Text
+    language: str = "en"
+    history: list[Turn]
+    reference: Text
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> "Probe":
+        _check_last_turn(self.history)
+        if len(words(self.reference)) > _PROBE_WORD_LIMIT:
+            raise ValueError(f"reference: has over {_PROBE_WORD_LIMIT} words")
+        return self
 
 
 def features() -> "Features":
-    """The columns as ``datasets.Features``; the same for all eleven configs."""
+    """The columns of the eleven tasks as ``datasets.Features``; the same for all."""
     from datasets import Features, List, Value
 
     text: Any = Value("string")
@@ -132,3 +176,36 @@ def features() -> "Features":
             "difficulty": Value("int8"),
         }
     )
+
+
+def probe_features() -> "Features":
+    """The columns of the probe sets as ``datasets.Features``; the same for both."""
+    from datasets import Features, List, Value
+
+    text: Any = Value("string")
+    turns = List({"role": text, "content": text})
+    columns: dict[str, Any] = dict.fromkeys(Probe.model_fields, text)
+    columns |= {"danger": Value("bool"), "implicitness": Value("int8"), "must": List(text), "must_not": List(text)}
+    return Features(columns | {"history": turns, "messages": turns})
+
+
+def minute_of(clock: str) -> int:
+    """Minutes after midnight of ``"HH:MM"``."""
+    return int(clock[:2]) * 60 + int(clock[3:])
+
+
+def problems_of(error: ValidationError) -> list[str]:
+    """The problems that a pydantic error lists, each as one line ``field: what is wrong``."""
+    lines = []
+    for problem in error.errors():
+        field = ".".join(str(part) for part in problem["loc"])
+        text = problem["msg"].removeprefix("Value error, ")
+        has_value = problem["type"] not in ("missing", "value_error")
+        value = f" (got {repr(problem['input'])[:60]})" if has_value else ""
+        lines.append(f"{field}: {text}{value}" if field else text)
+    return lines
+
+
+def _check_last_turn(history: list[Turn]) -> None:
+    if not history or history[-1].role != "user":
+        raise ValueError("history: its last turn must be the user's")

@@ -1,4 +1,4 @@
-"""THE table of the eleven tasks: names, counts, limits. Everything else reads it (paper, Table 1)."""
+"""The table of the eleven tasks: names, counts, limits (paper, Table 1). Everything else reads it."""
 
 __all__ = [
     "DIMENSIONS",
@@ -6,6 +6,7 @@ __all__ = [
     "MEMORY_CATEGORIES",
     "NEEDS",
     "NO_KEY_INFORMATION",
+    "PROBES",
     "TASKS",
     "Task",
     "select_tasks",
@@ -25,11 +26,10 @@ class Task:
         name: config name.
         dimension: ``Dialogue``, ``Itinerary`` or ``Recollection``.
         count: records in Table 1.
-        each: records that every one of the fifty relationships has; those whose cast row
-            lists the task under ``plus`` have one more.
-        word_limit: words a reference may have, or None where another form rules.
-        max_new_tokens: room a model gets for its answer, in tokens; some one and a half times the longest reference.
-        judged: whether the rubric judge is blended in (Eq. 3).
+        each: records per relationship; a relationship whose cast row lists the task under ``plus`` has one more.
+        word_limit: most words of an answer, or None where the format sets other limits.
+        max_new_tokens: most tokens of a generated answer, about 1.5 times the longest reference.
+        judged: whether the judge's score is blended in (Eq. 3).
 
     """
 
@@ -62,8 +62,11 @@ TASKS: dict[str, Task] = {task.name: task for task in _TABLE}
 DIMENSIONS = ("Dialogue", "Itinerary", "Recollection")
 """The three dimensions in the order of the paper's Table 2."""
 
+PROBES = ("SafetyHighRisk", "InstructionFollowing")
+"""The two probe sets, which are never part of the eleven tasks or of their scores."""
+
 NO_KEY_INFORMATION = {"en": "No key information extracted.", "zh": "未提取到关键信息。"}
-"""The exact answer of RecollectionSynthesis where nothing lasting was said, by language."""
+"""The exact answer of RecollectionSynthesis to a dialogue without lasting facts, by language."""
 
 NEEDS = ("explicit", "implicit", "evolving", "contextual")
 
@@ -72,31 +75,12 @@ EMOTIONS = (
     "hopelessness homesickness nostalgia relief joy pride gratitude hope excitement tenderness boredom"
 ).split()
 
-MEMORY_CATEGORIES = (
-    "Name",
-    "Gender",
-    "Age",
-    "Location",
-    "Birthday",
-    "Zodiac Sign",
-    "Personality",
-    "MBTI",
-    "Emotional State",
-    "Occupation",
-    "Sleep Habits",
-    "Health Status",
-    "Mood",
-    "Relationships",
-    "Food",
-    "Entertainment",
-    "Travel",
-    "Fandom",
-    "Hobbies",
-    "Love Life",
-    "Studies",
-    "Work",
-    "Virtual Interaction",
-    "Other Events",
+MEMORY_CATEGORIES = tuple(
+    (
+        "Name, Gender, Age, Location, Birthday, Zodiac Sign, Personality, MBTI, Emotional State, Occupation, "
+        "Sleep Habits, Health Status, Mood, Relationships, Food, Entertainment, Travel, Fandom, Hobbies, "
+        "Love Life, Studies, Work, Virtual Interaction, Other Events"
+    ).split(", ")
 )
 
 
@@ -104,19 +88,19 @@ def select_tasks(names: str | Iterable[str] = "all") -> list[Task]:
     """Return the named tasks in the table's order.
 
     Args:
-        names: ``"all"``, one name, names joined by commas, or an iterable of names (among which "all" is none).
+        names: ``"all"``, one name, names joined by commas, or an iterable of names (without ``"all"``).
 
     Raises:
-        H2HTalkError: a name is unknown; the message lists the eleven and the nearest.
+        H2HTalkError: a name is unknown or there is none; the message lists the eleven names and the nearest one.
 
     """
-    asked = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
-    asked = [name for name in asked if name]
-    if isinstance(names, str) and asked == ["all"]:
+    selected = [part.strip() for part in names.split(",")] if isinstance(names, str) else list(names)
+    selected = [name for name in selected if name]
+    if isinstance(names, str) and selected == ["all"]:
         return list(TASKS.values())
-    for name in asked:
+    for name in selected:
         if name not in TASKS:
             raise H2HTalkError(f"unknown task {name!r}.{did_you_mean(name, TASKS)} The tasks are: {', '.join(TASKS)}")
-    if not asked:
+    if not selected:
         raise H2HTalkError(f"no task named; give 'all' or some of: {', '.join(TASKS)}")
-    return [task for task in TASKS.values() if task.name in asked]
+    return [task for task in TASKS.values() if task.name in selected]

@@ -5,8 +5,7 @@ __all__ = ["prepare", "prepare_metric"]
 import os
 from pathlib import Path
 
-from h2htalk_datasets.loading import NAME
-from h2htalk_datasets.prepare import prepare_dataset
+from h2htalk_datasets.loading import NAME, prepare_dataset
 
 
 def prepare() -> tuple[Path, Path]:

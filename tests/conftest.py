@@ -15,8 +15,7 @@ import pytest
 from helpers.paths import SHARED
 from hypothesis import settings as examples
 
-from h2htalk_datasets.corpus.check import source_files
-from h2htalk_datasets.corpus.sources import read_sources
+from h2htalk_datasets.corpus.sources import read_sources, source_files
 from h2htalk_datasets.schema import Record
 
 # A stall of the machine is no fault, and a text that nobody has tried before must not refuse an unrelated change.

@@ -1,4 +1,4 @@
-"""Arrows go one way: no module needs one that needs it, and the data nothing of the metric."""
+"""Imports have one direction: no circles, and the data package imports nothing of the metric package."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -10,26 +10,26 @@ FILES = [file for package in ("h2htalk_datasets", "h2htalk_metric") for file in 
 MODULES = {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES}
 
 
-def imported(file: Path) -> set[str]:
-    """Modules of ours that a file imports anywhere, in functions too; not what only a type checker reads."""
+def imports_of(file: Path) -> set[str]:
+    """Our modules that a file imports, also inside functions, but not those only for type checkers."""
     tree = ast.parse(file.read_text("utf-8"))
-    typing = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
-    unread = {id(inner) for node in typing for inner in ast.walk(node)}
+    checks = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    ignored = {id(inner) for node in checks for inner in ast.walk(node)}
     names: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and id(node) not in unread and node.module:
+        if isinstance(node, ast.ImportFrom) and id(node) not in ignored and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        if isinstance(node, ast.Import) and id(node) not in unread:
+        if isinstance(node, ast.Import) and id(node) not in ignored:
             names |= {alias.name for alias in node.names}
     return names & MODULES.keys()
 
 
-def test_there_is_an_order_in_which_all_modules_could_be_written():
-    graph = {module: imported(file) - {module} for module, file in MODULES.items()}
+def test_there_is_no_import_circle():
+    graph = {module: imports_of(file) - {module} for module, file in MODULES.items()}
     assert sum(map(len, graph.values())) > 200
-    TopologicalSorter(graph).prepare()  # raises where there is a circle, and names it
+    TopologicalSorter(graph).prepare()  # raises if there is a circle, and names it
 
 
-def test_the_data_needs_nothing_of_the_metric():
-    data = {name: imported(file) for name, file in MODULES.items() if name.startswith("h2htalk_datasets")}
-    assert [name for name, needs in data.items() if any(need.startswith("h2htalk_metric") for need in needs)] == []
+def test_the_data_package_imports_nothing_of_the_metric_package():
+    imports = {name: imports_of(file) for name, file in MODULES.items() if name.startswith("h2htalk_datasets")}
+    assert [name for name, needed in imports.items() if any(m.startswith("h2htalk_metric") for m in needed)] == []

@@ -1,4 +1,4 @@
-"""What people install: small, and whole."""
+"""The wheel is small and complete."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from helpers.paths import ROOT
 
 
 @pytest.mark.slow
-def test_the_wheel_is_small_and_works_from_an_empty_place(tmp_path):
+def test_the_wheel_is_small_and_works_outside_the_checkout(tmp_path):
     root = str(ROOT)
     built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), root)
     assert built.returncode == 0, built.stderr
@@ -21,7 +21,7 @@ def test_the_wheel_is_small_and_works_from_an_empty_place(tmp_path):
     code = (
         "import h2htalk_datasets as d; assert str(d.path()).startswith('.') or 'installed' in str(d.path());"
         "row = d.load('ItineraryMiddle')[0]; assert d.render(row) == row['messages'];"
-        "from h2htalk_datasets.corpus.check import source_files; assert len(source_files()) == 50"
+        "from h2htalk_datasets.corpus.sources import source_files; assert len(source_files()) == 50"
     )
     used = run(sys.executable, "-c", code, cwd=unpacked, env=os.environ | {"PYTHONPATH": str(unpacked)})
     assert used.returncode == 0, used.stderr

@@ -1,1 +1,1 @@
-"""The authored corpus: sources, the gates they must pass, and the build to Parquet."""
+"""The authored corpus: YAML sources, the checks that they must pass, the build to Parquet, and its statistics."""

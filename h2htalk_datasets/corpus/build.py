@@ -1,86 +1,92 @@
-"""`h2htalk corpus build`: YAML sources to Parquet and a manifest, the same bytes for the same sources."""
+"""`h2htalk corpus build`: YAML sources to Parquet and a manifest; the same sources always give the same bytes."""
 
-__all__ = ["build"]
+__all__ = ["DATA", "build"]
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from h2htalk_datasets.corpus.check import check, source_files
-from h2htalk_datasets.corpus.checks import Gate
-from h2htalk_datasets.corpus.sources import SOURCES
+from h2htalk_datasets.corpus.checks import Check, check_corpus
+from h2htalk_datasets.corpus.sources import SOURCES, source_files
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.probes.checks import check_probes
-from h2htalk_datasets.probes.schema import PROBES, probe_features, probe_rows, read_probes
+from h2htalk_datasets.probes.schema import probe_rows, read_probes
 from h2htalk_datasets.prompts import render
-from h2htalk_datasets.schema import Record, features
-from h2htalk_datasets.tasks import TASKS
+from h2htalk_datasets.schema import Record, features, probe_features
+from h2htalk_datasets.tasks import PROBES, TASKS
 
 if TYPE_CHECKING:
     from datasets import Features
 
 DATA = SOURCES.parent / "data"
+"""The data folder of the package."""
+
+Rows = list[dict[str, Any]]
 
 
 def build(
     out: Path = DATA, *, partial: bool = False, sources: Path = SOURCES, language: str = "en"
-) -> tuple[dict[str, int], list[Gate]]:
-    """Check the corpus and the probe sets, and write a Parquet file for each config and set, and ``manifest.json``.
+) -> tuple[dict[str, int], list[Check]]:
+    """Check the corpus and the probe sets; write one Parquet file per task and probe set, and ``manifest.json``.
 
     Args:
         out: the data folder; files go to ``out/<language>``.
-        partial: allow fewer than Table 1's counts, as long as each file keeps its quota.
-        sources: folder with ``cast.yaml`` and a folder of relationships per language.
-        language: which sources to build.
+        partial: allow fewer records than Table 1; each relationship must still have its quota.
+        sources: folder with ``cast.yaml`` and one folder of relationships per language.
+        language: the language to build.
 
     Returns:
-        Records per task, and the gates that were measured.
+        Records per task, and all checks.
 
     Raises:
-        H2HTalkError: a gate is red; nothing is written. Each line names file, record and rule.
+        H2HTalkError: a check failed; nothing is written. Each line names file, record and rule.
 
     """
-    records, gates = check(source_files(sources, language), partial=partial, language=language)
-    rows = [_row(record) for record in records]
-    configs = {task: [row for row in rows if row["task"] == task] for task in TASKS}
-    gates += check_probes(language, configs)
-    red = [gate for gate in gates if not gate.green]
-    if red:
-        lines = [f"{g.rule}: {g.figure:g}, limit {g.limit:g}\n  " + "\n  ".join(g.offenders[:20]) for g in red]
-        raise H2HTalkError("the corpus is not built, a gate is red:\n" + "\n".join(lines))
+    records, checks = check_corpus(source_files(sources, language), partial=partial, language=language)
+    columns = features()
+    rows = [_row(record, columns) for record in records]
+    tasks = {task: [row for row in rows if row["task"] == task] for task in TASKS}
+    checks += check_probes(language, tasks)
+    _raise_on_failure(checks)
+    probes = {name: probe_rows(read_probes(name, language)) for name in PROBES}
     folder = out / language
     folder.mkdir(parents=True, exist_ok=True)
-    probes = {name: probe_rows(read_probes(name, language)) for name in PROBES}
-    for columns, sets in ((features(), configs), (probe_features(), probes)):
-        for name, chosen in sets.items():
-            _write_parquet(chosen, columns, folder / f"{name}.parquet")
-    manifest = {"language": language} | _summary(configs) | {"fingerprint": fingerprint(rows)}
-    manifest["probes"] = _summary(probes)
+    for name, own_rows in tasks.items():
+        _write_parquet(own_rows, columns, folder / f"{name}.parquet")
+    for name, own_rows in probes.items():
+        _write_parquet(own_rows, probe_features(), folder / f"{name}.parquet")
+    manifest = {"language": language} | _summary(tasks) | {"fingerprint": fingerprint(rows), "probes": _summary(probes)}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
-    return manifest["counts"], gates
+    return manifest["counts"], checks
 
 
-def _summary(sets: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _raise_on_failure(checks: Sequence[Check]) -> None:
+    failed = [check for check in checks if not check.passed]
+    if failed:
+        lines = [f"{c.rule}: {c.value:g}, limit {c.limit:g}\n  " + "\n  ".join(c.offenders[:20]) for c in failed]
+        raise H2HTalkError("the corpus is not built, checks failed:\n" + "\n".join(lines))
+
+
+def _summary(sets: dict[str, Rows]) -> dict[str, Any]:
     return {
         "counts": {name: len(rows) for name, rows in sets.items()},
         "fingerprints": {name: fingerprint(rows) for name, rows in sets.items()},
     }
 
 
-def _row(record: Record) -> dict[str, Any]:
-    row = record.model_dump()
-    row["messages"] = render(record)
-    return row
+def _row(record: Record, columns: Iterable[str]) -> dict[str, Any]:
+    values = record.model_dump() | {"messages": render(record)}
+    return {column: values[column] for column in columns}
 
 
-def _write_parquet(rows: Sequence[dict[str, Any]], columns: "Features", file: Path) -> None:
+def _write_parquet(rows: Rows, columns: "Features", file: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    table = pyarrow.Table.from_pylist(list(rows), schema=columns.arrow_schema)
-    # A dictionary large enough for a config's texts stores each system text once.
+    table = pyarrow.Table.from_pylist(rows, schema=columns.arrow_schema)
+    # A dictionary page large enough for all texts of a task stores each system message once.
     pyarrow.parquet.write_table(
         table, file, compression="zstd", compression_level=19, dictionary_pagesize_limit=2**26, row_group_size=2**16
     )

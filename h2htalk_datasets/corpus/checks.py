@@ -1,212 +1,293 @@
-"""The gates a corpus must pass: each is one function from records to a figure, its limit and the offenders.
+"""The checks that a corpus must pass: each measures a value, compares it with a limit and lists the offenders.
 
-The same code measures any list of references, so the published release can be measured beside ours.
+The checks over references alone also measure the published release.
 """
 
-__all__ = ["Gate", "distinct", "near_duplicates", "record_gates", "reference_gates"]
+__all__ = [
+    "Check",
+    "check_corpus",
+    "check_counts",
+    "check_near_duplicates",
+    "check_records",
+    "check_references",
+    "distinct",
+]
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
 
 from h2htalk_datasets.answer_format import format_error, is_sentinel, strip_scaffold
-from h2htalk_datasets.corpus.names import strangers
+from h2htalk_datasets.corpus.names import unknown_names
+from h2htalk_datasets.corpus.sources import load_cast, read_sources
 from h2htalk_datasets.schema import Record
+from h2htalk_datasets.tasks import TASKS
 from h2htalk_datasets.words import words
+
+Item = TypeVar("Item")
+Tokenize = Callable[[str], list[str]]
 
 _LEAK = re.compile(
     r"as an ai\b|language model|\brewritten\b|\(\d+ words?\)|\bplaceholder\b|lorem ipsum|\bTODO\b|\bTBD\b"
     r"|\[[A-Za-z ]{2,20}\]|\{\{|<[a-z]+>|\breference:|\bas requested\b|here is the|here's a (?:reply|response)",
     re.IGNORECASE,
 )
-Cut = Callable[[str], list[str]]
-_STOCK_FILE = Path(__file__).with_name("stock_phrases.txt")
+_STOCK_PHRASES_FILE = Path(__file__).with_name("stock_phrases.txt")
+_ALLOWED_REPEATS_FILE = Path(__file__).with_name("allowed_repeats.yaml")
 
 
-@dataclass
-class Gate:
-    """One rule with what was measured; `high` says whether the limit is an upper one.
+@dataclass(frozen=True)
+class Check:
+    """One rule and what was measured.
 
     Attributes:
         rule: what must hold, in words.
-        figure: the measured share or number.
-        limit: the bound that the figure must not cross.
-        offenders: ``where: what`` lines to mend; listed even where a share is still within its limit.
+        value: the measured share (0..1) or number.
+        limit: the largest allowed value, or the smallest if `at_least`.
+        at_least: whether the limit is a lower one.
+        offenders: lines ``where: what``; also listed when a share is within its limit.
 
     """
 
     rule: str
-    figure: float
+    value: float
     limit: float
-    high: bool = True
+    at_least: bool = False
     offenders: list[str] = field(default_factory=list)
 
+    @classmethod
+    def no_offenders(cls, rule: str, offenders: Iterable[str]) -> "Check":
+        """A check that fails if there is any offender."""
+        lines = list(offenders)
+        return cls(rule, len(lines), 0, offenders=lines)
+
     @property
-    def green(self) -> bool:
-        """Whether the figure keeps to the limit."""
-        return self.figure <= self.limit if self.high else self.figure >= self.limit
+    def passed(self) -> bool:
+        """Whether the value is within the limit."""
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
-def record_gates(records: Sequence[Record]) -> list[Gate]:
-    """The gates that need whole records: forms, names, needs, and the ways of Dialogue per relationship."""
-    dialogue = [r for r in records if r.task.startswith("Dialogue")]
-    unsaid = [r for r in dialogue if r.need in ("implicit", "evolving")]
-    long = [r for r in dialogue if len(r.history) >= 3]
-    base = [r for r in records if r.task == "DialogueBase"]
-    short = [r for r in base if len(words(r.reference)) < 20]
-    return [
-        _counted("every reference keeps its task's form and length", records, _broken_contract),
-        _counted("names in a reference stand in its prompt", records, _unknown_names),
-        _counted("leaked authoring", records, _leak),
-        _repeated_fourgrams(records),
-        Gate("Dialogue: implicit or evolving need", _share(unsaid, dialogue), 0.35, high=False),
-        Gate("Dialogue: histories of 3 turns or more", _share(long, dialogue), 0.50, high=False),
-        Gate("DialogueBase: references under 20 words", _share(short, base), 0.30, high=False),
-        _worst_file("Dialogue: gesture in parentheses, worst file", dialogue, 0.40, lambda r: "(" in r.reference),
-        _worst_file("Dialogue: ends in a question, worst file", dialogue, 0.35, _ends_in_question),
-        _worst_file("Dialogue: has a semicolon, worst file", dialogue, 0.15, lambda r: ";" in r.reference),
-        _worst_file("Dialogue: names the user, worst file", dialogue, 0.15, _names_user),
-    ]
+def check_corpus(files: Sequence[Path], *, partial: bool, language: str = "en") -> tuple[list[Record], list[Check]]:
+    """Read relationship files and run all checks.
 
+    Args:
+        files: relationship files.
+        partial: whether there may be fewer than all fifty relationships; each file's own quota always holds.
+        language: language of the records.
 
-def reference_gates(references: dict[str, list[str]], cut: Cut | None = None) -> list[Gate]:
-    """The gates that need only references, by task; so the published release is measured by them too.
+    Returns:
+        The records without messages, and the checks.
 
-    `cut` splits a text into words; for a language that is written without spaces.
     """
-    cut = cut or words
-    synthesis = references.get("RecollectionSynthesis", [])
-    sentinels = [text for text in synthesis if is_sentinel(text)]
-    everything = [text for texts in references.values() for text in texts]
-    stock = [text for text in everything if any(phrase in _plain(text) for phrase in _stock_phrases())]
-    return [
-        _exact_duplicates(references),
-        Gate("Synthesis sentinel, at least", _share(sentinels, synthesis), 0.10, high=False),
-        Gate("Synthesis sentinel, at most", _share(sentinels, synthesis), 0.20),
-        *[near_duplicates(task, texts) for task, texts in references.items()],
-        *[_openings(task, texts, cut) for task, texts in references.items() if not task.startswith("Recollection")],
-        Gate("DialogueBase: distinct-2", distinct(references.get("DialogueBase", []), 2, cut), 0.50, high=False),
-        Gate("stock phrases", _share(stock, everything), 0.01, offenders=[text[:90] for text in stock]),
+    records, errors = read_sources(files, language)
+    references: dict[str, list[str]] = {task: [] for task in TASKS}
+    for record in records:
+        references[record.task].append(record.reference)
+    return records, [
+        Check.no_offenders("schema: every file, record and field", errors),
+        check_counts(records, partial=partial),
+        _check_honest_answers(records),
+        *check_records(records),
+        *check_references(references),
     ]
 
 
-def distinct(texts: Iterable[str], n: int, cut: Cut | None = None) -> float:
-    """Distinct n-grams over all n-grams of the texts, 0..1 (Li et al. 2016); 1.0 where there are none."""
+def check_counts(records: Sequence[Record], *, partial: bool) -> Check:
+    """Each relationship has its quota of records, and, unless `partial`, all together have Table 1's counts."""
+    quotas = {row.slug: row.quota() for row in load_cast()}
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        counts[record.relationship][record.task] += 1
+    offenders = [f"{slug}: not in cast.yaml" for slug in counts if slug not in quotas]
+    offenders += [
+        f"{slug}: {task} has {counts[slug][task]} records, expected {n}"
+        for slug in counts
+        for task, n in quotas.get(slug, {}).items()
+        if counts[slug][task] != n
+    ]
+    if not partial:
+        totals = Counter(record.task for record in records)
+        wrong = [task for task in TASKS.values() if totals[task.name] != task.count]
+        offenders += [f"{task.name}: {totals[task.name]} records, Table 1 has {task.count}" for task in wrong]
+    return Check.no_offenders("counts: the quota of each file" + ("" if partial else ", Table 1 in total"), offenders)
+
+
+def check_records(records: Sequence[Record]) -> list[Check]:
+    """The checks that need whole records: formats, names, needs, and the style of Dialogue per relationship."""
+    dialogue = [record for record in records if record.task.startswith("Dialogue")]
+    base = [record for record in records if record.task == "DialogueBase"]
+    unstated = _share(dialogue, lambda r: r.need in ("implicit", "evolving"))
+    long = _share(dialogue, lambda r: len(r.history) >= 3)
+    short = _share(base, lambda r: len(words(r.reference)) < 20)
+    return [
+        _check_each_reference("format and length of every reference", records, format_error),
+        _check_each_reference("names in a reference are in its prompt", records, _name_problem),
+        _check_each_reference("no leaked authoring", records, _leak),
+        _check_repeats(records),
+        Check("Dialogue: implicit or evolving need", unstated, 0.35, at_least=True),
+        Check("Dialogue: histories of 3 turns or more", long, 0.50, at_least=True),
+        Check("DialogueBase: references under 20 words", short, 0.30, at_least=True),
+        _check_worst_file("Dialogue: gesture in parentheses, worst file", dialogue, 0.40, lambda r: "(" in r.reference),
+        _check_worst_file("Dialogue: ends in a question, worst file", dialogue, 0.35, _ends_in_question),
+        _check_worst_file("Dialogue: has a semicolon, worst file", dialogue, 0.15, lambda r: ";" in r.reference),
+        _check_worst_file("Dialogue: names the user, worst file", dialogue, 0.15, lambda r: r.user in r.reference),
+    ]
+
+
+def check_references(references: Mapping[str, Sequence[str]], tokenize: Tokenize = words) -> list[Check]:
+    """The checks that need only references, so they also measure the published release.
+
+    Args:
+        references: references by task.
+        tokenize: splits a text into words; give another one for a language without spaces.
+
+    """
+    synthesis = references.get("RecollectionSynthesis", [])
+    sentinels = _share(synthesis, is_sentinel)
+    spoken = {task: texts for task, texts in references.items() if not task.startswith("Recollection")}
+    distinct_2 = distinct(references.get("DialogueBase", []), 2, tokenize)
+    return [
+        _check_exact_duplicates(references),
+        Check("Synthesis sentinel, at least", sentinels, 0.10, at_least=True),
+        Check("Synthesis sentinel, at most", sentinels, 0.20),
+        *[check_near_duplicates(task, texts) for task, texts in references.items()],
+        *[_check_openings(task, texts, tokenize) for task, texts in spoken.items()],
+        Check("DialogueBase: distinct-2", distinct_2, 0.50, at_least=True),
+        _check_stock_phrases([text for texts in references.values() for text in texts]),
+    ]
+
+
+def distinct(texts: Iterable[str], n: int, tokenize: Tokenize = words) -> float:
+    """Distinct n-grams over all n-grams of the texts, 0..1 (Li et al. 2016); 1.0 if there are none."""
     grams: Counter[tuple[str, ...]] = Counter()
     for text in texts:
-        grams.update(_ngrams((cut or words)(text), n))
+        grams.update(_ngrams(tokenize(text), n))
     return len(grams) / grams.total() if grams else 1.0
 
 
-def near_duplicates(task: str, texts: Sequence[str]) -> Gate:
-    """Share of references with another at a RapidFuzz ratio of 80 or more, scaffold and sentinel aside."""
+def check_near_duplicates(name: str, texts: Sequence[str]) -> Check:
+    """Share of texts with another one at a RapidFuzz ratio of 80 or more, without scaffold and sentinels."""
     import numpy
     from rapidfuzz import fuzz, process
 
     bare = [strip_scaffold(text) for text in texts if not is_sentinel(text)]
-    gate = Gate(f"{task}: near duplicates", 0.0, 0.005)
-    near = 0
+    offenders = []
     for start in range(0, len(bare), 512):
         scores = process.cdist(bare[start : start + 512], bare, scorer=fuzz.ratio, score_cutoff=80, dtype=numpy.uint8)
-        for row, line in enumerate(scores, start):
-            line[row] = 0
-            if line.any():
-                near += 1
-                gate.offenders.append(f"{bare[row][:70]!r} ~ {bare[int(line.argmax())][:70]!r}")
-    gate.figure = near / len(bare) if bare else 0.0
-    return gate
+        for index, row in enumerate(scores, start):
+            row[index] = 0  # not a duplicate of itself
+            if row.any():
+                offenders.append(f"{bare[index][:70]!r} ~ {bare[int(row.argmax())][:70]!r}")
+    return Check(f"{name}: near duplicates", len(offenders) / max(1, len(bare)), 0.005, offenders=offenders)
 
 
-def _exact_duplicates(references: dict[str, list[str]]) -> Gate:
-    gate = Gate("exact duplicate references in a config", 0, 0)
-    for task, texts in references.items():
-        counts = Counter(text.strip() for text in texts if not is_sentinel(text))
-        gate.offenders += [f"{task}: {n} times {text[:70]!r}" for text, n in counts.items() if n > 1]
-    gate.figure = len(gate.offenders)
-    return gate
+def _check_honest_answers(records: Sequence[Record]) -> Check:
+    """Each relationship has one reference that says that the companion is not a person, as worded in cast.yaml."""
+    wordings = {row.slug: row.honest for row in load_cast()}
+    offenders = []
+    for slug in sorted({record.relationship for record in records}):
+        wording = wordings.get(slug)
+        times = sum(wording in r.reference for r in records if r.relationship == slug) if wording else 0
+        if times != 1:
+            offenders.append(f"{slug}: {wording!r} occurs {times} times")
+    return Check.no_offenders("honest answer: one per file, as in cast.yaml", offenders)
 
 
-def _openings(task: str, texts: Sequence[str], cut: Cut) -> Gate:
-    starts = (tuple(cut(strip_scaffold(text))[:4]) for text in texts)
-    firsts = Counter(start for start in starts if len(start) == 4)
-    opening, times = firsts.most_common(1)[0] if firsts else (("",), 0)
-    # A single repeat in a small config is no habit, so two are always allowed.
-    figure = times / len(texts) if times > 2 else 0.0
-    return Gate(f"{task}: most common opening", figure, 0.015, offenders=[f"{times} times {' '.join(opening)!r}"])
+def _check_each_reference(
+    rule: str, records: Sequence[Record], problem_of: Callable[[Record, str], str | None]
+) -> Check:
+    offenders = []
+    for record in records:
+        for text in (record.reference, *record.alternatives):
+            if problem := problem_of(record, text):
+                offenders.append(f"{record.relationship}: {record.id}: {problem}")
+    return Check.no_offenders(rule, offenders)
 
 
-def _counted(rule: str, records: Sequence[Record], fault: Callable[[Record], str | None]) -> Gate:
-    offenders = [f"{r.relationship}: {r.id}: {found}" for r in records if (found := fault(r))]
-    return Gate(rule, len(offenders), 0, offenders=offenders)
-
-
-def _broken_contract(record: Record) -> str | None:
-    return format_error(record, record.reference)
-
-
-def _unknown_names(record: Record) -> str | None:
-    unknown = strangers(record)
+def _name_problem(record: Record, text: str) -> str | None:
+    unknown = unknown_names(record, text)
     return f"not in the prompt: {', '.join(unknown)}" if unknown else None
 
 
-def _leak(record: Record) -> str | None:
-    found = _LEAK.search(record.reference)
-    return f"{found[0]!r}" if found else None
+def _leak(record: Record, text: str) -> str | None:
+    match = _LEAK.search(text)
+    return repr(match[0]) if match else None
 
 
-def _repeated_fourgrams(records: Sequence[Record]) -> Gate:
-    """The same four words in two references of one relationship, names and Recollection aside."""
-    gate = Gate("the same 4-gram in two references of one file", 0, 0)
-    places: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+def _check_repeats(records: Sequence[Record]) -> Check:
+    """No four words in a row in two references of one relationship, except names, Recollection and allowed ones."""
+    ids: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    exempt: dict[str, set[str]] = {}
     for record in records:
-        if record.task.startswith("Recollection"):
-            continue
-        for gram in set(_ngrams(words(strip_scaffold(record.reference)), 4)):
-            places[record.relationship, gram].append(record.id)
-    names = {r.relationship: _proper_words(r.persona) for r in records}
-    for (relationship, gram), ids in places.items():
-        if len(ids) > 1 and not names[relationship] & set(gram):
-            gate.offenders.append(f"{relationship}: {' '.join(gram)!r} in {' and '.join(ids)}")
-    gate.figure = len(gate.offenders)
-    return gate
+        exempt[record.relationship] = _capitalized_words(record.persona)
+        if not record.task.startswith("Recollection"):
+            for gram in set(_ngrams(words(strip_scaffold(record.reference)), 4)):
+                ids[record.relationship, gram].append(record.id)
+    allowed = yaml.safe_load(_ALLOWED_REPEATS_FILE.read_text("utf-8"))
+    offenders = [
+        f"{relationship}: {' '.join(gram)!r} in {' and '.join(where)}"
+        for (relationship, gram), where in ids.items()
+        if len(where) > 1
+        and not exempt[relationship] & set(gram)
+        and " ".join(gram) not in allowed.get(relationship, {})
+    ]
+    return Check.no_offenders("no 4-gram in two references of one file", offenders)
 
 
-def _worst_file(rule: str, records: Sequence[Record], limit: float, has: Callable[[Record], bool]) -> Gate:
-    by_file: dict[str, list[bool]] = defaultdict(list)
+def _check_worst_file(rule: str, records: Sequence[Record], limit: float, has: Callable[[Record], bool]) -> Check:
+    by_file: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        by_file[record.relationship].append(has(record))
-    shares = {file: sum(flags) / len(flags) for file, flags in by_file.items()}
-    offenders = [f"{file}: {share:.0%}" for file, share in sorted(shares.items()) if share > limit]
-    return Gate(rule, max(shares.values(), default=0.0), limit, offenders=offenders)
+        by_file[record.relationship].append(record)
+    shares = {file: _share(own, has) for file, own in sorted(by_file.items())}
+    offenders = [f"{file}: {share:.0%}" for file, share in shares.items() if share > limit]
+    return Check(rule, max(shares.values(), default=0.0), limit, offenders=offenders)
+
+
+def _check_exact_duplicates(references: Mapping[str, Sequence[str]]) -> Check:
+    offenders = []
+    for task, texts in references.items():
+        counts = Counter(text.strip() for text in texts if not is_sentinel(text))
+        offenders += [f"{task}: {n} times {text[:70]!r}" for text, n in counts.items() if n > 1]
+    return Check.no_offenders("exact duplicate references of a task", offenders)
+
+
+def _check_openings(task: str, texts: Sequence[str], tokenize: Tokenize) -> Check:
+    starts = (tuple(tokenize(strip_scaffold(text))[:4]) for text in texts)
+    counts = Counter(start for start in starts if len(start) == 4)
+    opening, times = counts.most_common(1)[0] if counts else (("",), 0)
+    # In a small task one repetition would exceed the limit, so an opening may always occur twice.
+    share = times / len(texts) if times > 2 else 0.0
+    return Check(f"{task}: most common opening", share, 0.015, offenders=[f"{times} times {' '.join(opening)!r}"])
+
+
+def _check_stock_phrases(texts: Sequence[str]) -> Check:
+    plain = {text: text.lower().replace("’", "'") for text in texts}
+    offenders = [text[:90] for text in texts if any(phrase in plain[text] for phrase in _stock_phrases())]
+    return Check("stock phrases", len(offenders) / max(1, len(texts)), 0.01, offenders=offenders)
 
 
 def _ends_in_question(record: Record) -> bool:
     return record.reference.rstrip(" \"'’”)").endswith("?")
 
 
-def _names_user(record: Record) -> bool:
-    return record.user in record.reference
+def _capitalized_words(text: str) -> set[str]:
+    return {word for name in re.findall(r"\b[A-Z][\w'’-]+", text) for word in words(name)}
 
 
-def _proper_words(text: str) -> set[str]:
-    return {word.lower() for word in re.findall(r"\b[A-Z][\w'’-]+", text)}
-
-
-def _ngrams(tokens: Sequence[str], n: int) -> Iterable[tuple[str, ...]]:
+def _ngrams(tokens: Sequence[Any], n: int) -> Iterable[tuple[Any, ...]]:
     return zip(*(tokens[start:] for start in range(n)), strict=False)
 
 
-def _share(part: Sequence[object], whole: Sequence[object]) -> float:
-    return len(part) / len(whole) if whole else 0.0
-
-
-def _plain(text: str) -> str:
-    return text.lower().replace("’", "'")
+def _share(items: Sequence[Item], has: Callable[[Item], bool]) -> float:
+    return sum(map(has, items)) / len(items) if items else 0.0
 
 
 @cache
 def _stock_phrases() -> tuple[str, ...]:
-    return tuple(line.strip() for line in _STOCK_FILE.read_text("utf-8").splitlines() if line.strip())
+    return tuple(line.strip() for line in _STOCK_PHRASES_FILE.read_text("utf-8").splitlines() if line.strip())

@@ -1,10 +1,11 @@
-"""Find the names in a reference that its prompt never mentions: inventions a reader would stumble over."""
+"""Find names in a reference that its prompt does not mention; a reader would not know who or what they are."""
 
-__all__ = ["prompt_text", "strangers"]
+__all__ = ["unknown_names"]
 
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -12,18 +13,43 @@ from h2htalk_datasets.answer_format import strip_scaffold
 from h2htalk_datasets.schema import Record
 
 _ALLOWED_FILE = Path(__file__).with_name("allowed_names.yaml")
-_CAPITAL = re.compile(r"[^\W\d_a-zß-öø-ÿ][\w’'-]*", re.UNICODE)
-# A capital after one of these (or at the start of a line) says nothing: a sentence begins there.
+_CAPITALIZED = re.compile(r"[^\W\d_a-zß-öø-ÿ][\w’'-]*")
+_MEMORY_LABELS = re.compile(r"^Memory (?:Category|Importance): .*$", re.MULTILINE)
+_SHORT_ENDING = re.compile(r"[’']\w{0,2}$")  # 's, 'll, or a closing quote
+# After these, or at the start of a line, a capital only begins a sentence.
 _SENTENCE_START = re.compile(r"(?:^|[.!?…:;—()\"“‘'–-])[\s\"“‘'()]*$")
-_ALWAYS = set(
+_COMMON = set(
     "I OK TV UK EU US AI PDF SMS GPS Christmas Easter English God Mr Mrs Ms Dr "
     "Monday Tuesday Wednesday Thursday Friday Saturday Sunday "
     "January February March April May June July August September October November December".split()
 )
 
 
-def prompt_text(record: Record) -> str:
-    """Everything that a reader of the record's prompt sees of this relationship, as one text."""
+def unknown_names(record: Record, text: str | None = None) -> list[str]:
+    """Names that are neither in the prompt nor in ``allowed_names.yaml``.
+
+    Args:
+        record: the record.
+        text: the text to search; the record's reference if None.
+
+    Returns:
+        The names in the order of their first use.
+
+    """
+    text = strip_scaffold(_MEMORY_LABELS.sub("", record.reference if text is None else text))
+    explained = _words_and_parts(_prompt_text(record)) | _allowed_words(record.id)
+    unknown = []
+    for line in text.splitlines():
+        for match in _CAPITALIZED.finditer(line):
+            word = _SHORT_ENDING.sub("", match[0])
+            if _is_common(word) or _SENTENCE_START.search(line[: match.start()]):
+                continue
+            if not _is_explained(word.lower(), explained) and word not in unknown:
+                unknown.append(word)
+    return unknown
+
+
+def _prompt_text(record: Record) -> str:
     parts = [record.persona, record.companion, record.user, record.instruction or ""]
     parts += [turn.content for turn in record.history]
     parts += [memory.content for memory in record.memories]
@@ -31,38 +57,27 @@ def prompt_text(record: Record) -> str:
     return "\n".join(parts)
 
 
-def strangers(record: Record) -> list[str]:
-    """Names in the reference that stand neither in the prompt nor in ``allowed_names.yaml``."""
-    text = re.sub(r"^Memory (?:Category|Importance): .*$", "", record.reference, flags=re.MULTILINE)
-    known = _folded_words(prompt_text(record)) | {word.lower() for word in _allowed()["everywhere"]}
-    known |= {word.lower() for word in _allowed()["records"].get(record.id, {})}
-    unknown = []
-    for line in strip_scaffold(text).splitlines():
-        for match in _CAPITAL.finditer(line):
-            word = re.sub(r"[’']\w{0,2}$", "", match[0])
-            if (
-                word in _ALWAYS
-                or word.removesuffix("s") in _ALWAYS
-                or word.isupper()
-                or _SENTENCE_START.search(line[: match.start()])
-            ):
-                continue
-            if not _known(word.lower(), known) and word not in unknown:
-                unknown.append(word)
-    return unknown
+def _words_and_parts(text: str) -> set[str]:
+    """The words of a text in lower case, and the parts of words with hyphens."""
+    whole = {_SHORT_ENDING.sub("", word) for word in re.findall(r"[\w’'-]+", text.lower())}
+    return whole | {part for word in whole for part in word.split("-")}
 
 
-def _known(word: str, known: set[str]) -> bool:
-    stems = {word, word.removesuffix("s"), word.removesuffix("es"), word + "s"}
-    return bool(stems & known) or all(part in known for part in word.split("-"))
+def _allowed_words(identity: str) -> set[str]:
+    allowed = _allowed_names()
+    return {word.lower() for word in (*allowed["everywhere"], *allowed["records"].get(identity, {}))}
 
 
-def _folded_words(text: str) -> set[str]:
-    found = {re.sub(r"[’']\w{0,2}$", "", word) for word in re.findall(r"[\w’'-]+", text.lower())}
-    return found | {part for word in found for part in word.split("-")}
+def _is_common(word: str) -> bool:
+    return word in _COMMON or word.removesuffix("s") in _COMMON or word.isupper()
+
+
+def _is_explained(word: str, explained: set[str]) -> bool:
+    forms = {word, word.removesuffix("s"), word.removesuffix("es"), word + "s"}
+    return bool(forms & explained) or all(part in explained for part in word.split("-"))
 
 
 @cache
-def _allowed() -> dict[str, dict]:
-    """Names that may appear without standing in the prompt, each with its reason."""
+def _allowed_names() -> dict[str, dict[str, Any]]:
+    """Names that need not be in the prompt, each with the reason."""
     return yaml.safe_load(_ALLOWED_FILE.read_text("utf-8"))

@@ -1,40 +1,35 @@
-"""Read the authored YAML: one file a relationship, one pydantic model a shape of record.
+"""Read the authored YAML: one file per relationship, one pydantic model per kind of entry.
 
-Every fault is gathered with its file, record and field; nothing is skipped silently.
+Every error is collected with its file, record and field; nothing is skipped silently.
 """
 
-__all__ = ["SOURCES", "CastRow", "Relationship", "load_cast", "load_relationship", "read_sources", "to_records"]
+__all__ = ["SOURCES", "CastRow", "Relationship", "load_cast", "load_relationship", "read_sources", "source_files"]
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.schema import Memory, Record, ScheduleEntry, Turn, problems_of
+from h2htalk_datasets.schema import Memory, Record, ScheduleEntry, Strict, Text, Turn, problems_of
 from h2htalk_datasets.tasks import MEMORY_CATEGORIES, TASKS
 
 SOURCES = Path(__file__).parent
-"""The folder that holds ``cast.yaml`` and one folder of relationships per language."""
-
-Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+"""The folder with ``cast.yaml`` and one folder of relationships per language."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Companion(_Strict):
-    """Who speaks; only the profile is shown to a model."""
+class Companion(Strict):
+    """The companion; a model sees only name and profile."""
 
     name: Text
     age: Annotated[int, Field(ge=18)]
     profile: Text
 
 
-class User(_Strict):
-    """Whom the companion speaks to; `about` is for the writer and is never shown."""
+class User(Strict):
+    """The user; `about` is for the writer, no prompt shows it."""
 
     name: Text
     age: Annotated[int, Field(ge=18)]
@@ -42,21 +37,21 @@ class User(_Strict):
 
 
 class StoredMemory(Memory):
-    """A memory of the file's list, which records quote under ``uses``; labels are required here."""
+    """A memory of the relationship, which records quote under ``uses``; here the labels are required."""
 
     category: Literal[MEMORY_CATEGORIES]  # type: ignore[valid-type]
     importance: Literal[0, 1, 2]
 
 
-class Slot(_Strict):
+class Slot(Strict):
     """The entry of a day that ItineraryAdvanced fills with steps."""
 
     time: Text
     activity: Text
 
 
-class AuthoredRecord(_Strict):
-    """One record as it is written; which keys belong to which task stands in `KEYS`."""
+class AuthoredRecord(Strict):
+    """One record as written in a source; `KEYS` says which keys belong to which task."""
 
     history: list[dict[Literal["user", "companion"], Text]] = []
     uses: list[Text] = []
@@ -73,9 +68,11 @@ class AuthoredRecord(_Strict):
     need: Text | None = None
     difficulty: int
     reference: Text
+    points: Annotated[list[Text], Field(min_length=1, max_length=3)] = []
+    alternatives: list[Text] = []
 
 
-class Relationship(_Strict):
+class Relationship(Strict):
     """One companion and one user with a shared past, and all their records."""
 
     id: Annotated[str, Field(pattern=r"^\d{1,3}-\S+$")]  # its number is part of its records' ids
@@ -85,8 +82,8 @@ class Relationship(_Strict):
     records: dict[str, list[AuthoredRecord]]
 
 
-class CastRow(_Strict):
-    """A row of ``cast.yaml``: the writer's brief and the file's quota."""
+class CastRow(Strict):
+    """A row of ``cast.yaml``: the writer's brief, and how many records the relationship has."""
 
     number: Annotated[int, Field(ge=1, le=50)]
     slug: Text
@@ -102,28 +99,38 @@ class CastRow(_Strict):
     plus: list[Text]
 
     def quota(self) -> dict[str, int]:
-        """Records per task that this relationship's file must hold."""
+        """Records per task that the relationship must have."""
         return {task.name: task.each + (task.name in self.plus) for task in TASKS.values()}
 
 
 KEYS: dict[str, tuple[set[str], set[str]]] = {
-    "DialogueBase": ({"history", "need"}, {"uses", "emotion"}),
-    "DialogueEmotion": ({"history", "need", "emotion"}, {"uses"}),
-    "DialogueSchedule": ({"history", "schedule", "need"}, {"uses", "emotion"}),
+    "DialogueBase": ({"history", "need"}, {"uses", "emotion", "points"}),
+    "DialogueEmotion": ({"history", "need", "emotion"}, {"uses", "points"}),
+    "DialogueSchedule": ({"history", "schedule", "need"}, {"uses", "emotion", "points"}),
     "RecollectionSynthesis": ({"history"}, {"today"}),
     "RecollectionRefinement": ({"memory"}, {"history", "today"}),
-    "RecollectionInitialization": ({"uses"}, set()),
+    "RecollectionInitialization": ({"uses"}, {"points"}),
     "ItineraryBasic": ({"hobbies"}, {"uses"}),
     "ItineraryMiddle": ({"outline"}, set()),
     "ItineraryAdvanced": ({"itinerary", "slot"}, set()),
-    "ItineraryResponse": ({"doing", "remark"}, set()),
-    "ItineraryInitialization": ({"schedule"}, {"uses"}),
+    "ItineraryResponse": ({"doing", "remark"}, {"points"}),
+    "ItineraryInitialization": ({"schedule"}, {"uses", "points"}),
 }
-"""Per task the keys a record must have and those it may have, besides difficulty and reference."""
+"""The required and the optional keys per task. Every task has difficulty and reference, and may have alternatives."""
+
+_KEYS_OF_ALL_TASKS = {"difficulty", "reference", "alternatives"}
+
+
+def source_files(folder: Path = SOURCES, language: str = "en") -> list[Path]:
+    """The relationship files of a language, ordered by their numbers."""
+    files = sorted((folder / language).glob("*.yaml"))
+    if not files:
+        raise H2HTalkError(f"no relationship files in {folder / language}")
+    return files
 
 
 def load_cast(folder: Path = SOURCES) -> list[CastRow]:
-    """Read ``cast.yaml``: fifty rows in the order of their numbers."""
+    """Read ``cast.yaml``: fifty rows ordered by their numbers."""
     try:
         return [CastRow.model_validate(row) for row in yaml.safe_load((folder / "cast.yaml").read_text("utf-8"))]
     except ValidationError as error:
@@ -134,7 +141,7 @@ def load_relationship(file: Path) -> Relationship:
     """Read one relationship file.
 
     Raises:
-        H2HTalkError: the file is not YAML, or a field is missing, unknown or of the wrong kind; names all faults.
+        H2HTalkError: the file is not YAML, or a field is missing, unknown or of the wrong type; one line per error.
 
     """
     try:
@@ -142,75 +149,65 @@ def load_relationship(file: Path) -> Relationship:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise H2HTalkError(f"{file.name}: not readable as YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
-        faults = "\n".join(f"{file.name}: {line}" for line in problems_of(error))
-        raise H2HTalkError(faults) from None
+        raise H2HTalkError("\n".join(f"{file.name}: {line}" for line in problems_of(error))) from None
     if relationship.id != file.stem:
         raise H2HTalkError(f"{file.name}: id: is {relationship.id!r}, expected {file.stem!r}")
     return relationship
 
 
-def read_sources(files: list[Path], language: str = "en") -> tuple[list[Record], list[str]]:
-    """Read relationship files into records, and return the records with every fault found."""
+def read_sources(files: Iterable[Path], language: str = "en") -> tuple[list[Record], list[str]]:
+    """Read relationship files.
+
+    Args:
+        files: the files, in the order of the records.
+        language: language of the records.
+
+    Returns:
+        The records without messages, and all errors, one line each with file, record and field.
+
+    """
     records: list[Record] = []
-    faults: list[str] = []
+    errors: list[str] = []
     for file in files:
         try:
             relationship = load_relationship(file)
         except H2HTalkError as error:
-            faults.extend(str(error).splitlines())
+            errors.extend(str(error).splitlines())
             continue
-        made, found = to_records(relationship, language)
-        records.extend(made)
-        faults.extend(f"{file.name}: {fault}" for fault in found)
-    return records, faults
+        own_records, own_errors = _to_records(relationship, language)
+        records.extend(own_records)
+        errors.extend(f"{file.name}: {error}" for error in own_errors)
+    return records, errors
 
 
-def to_records(relationship: Relationship, language: str = "en") -> tuple[list[Record], list[str]]:
-    """Turn a relationship into records without messages; faults are named by record and field."""
+def _to_records(relationship: Relationship, language: str) -> tuple[list[Record], list[str]]:
     records: list[Record] = []
-    faults = [f"records: unknown task {task!r}" for task in relationship.records if task not in TASKS]
+    errors = [f"records: unknown task {task!r}" for task in relationship.records if task not in TASKS]
+    number = int(relationship.id.split("-")[0])
     for task in TASKS:
         for index, authored in enumerate(relationship.records.get(task, []), 1):
-            identity = f"{language}-{int(relationship.id.split('-')[0]):03d}-{task}-{index:03d}"
-            found = _key_faults(task, authored)
-            try:
-                if not found:
+            problems = _key_problems(task, authored)
+            if not problems:
+                try:
+                    identity = f"{language}-{number:03d}-{task}-{index:03d}"
                     records.append(_to_record(relationship, task, authored, identity, language))
-            except ValidationError as error:
-                found = problems_of(error)
-            except ValueError as error:
-                found = [str(error)]
-            faults.extend(f"{task} {index}: {fault}" for fault in found)
-    return records, faults
+                except ValidationError as error:
+                    problems = problems_of(error)
+                except ValueError as error:
+                    problems = [str(error)]
+            errors.extend(f"{task} {index}: {problem}" for problem in problems)
+    return records, errors
 
 
-def _key_faults(task: str, authored: AuthoredRecord) -> list[str]:
+def _key_problems(task: str, authored: AuthoredRecord) -> list[str]:
     required, optional = KEYS[task]
-    given = authored.model_fields_set - {"difficulty", "reference"}
-    return [f"{key}: is missing" for key in sorted(required - given)] + [
-        f"{key}: does not belong to {task}" for key in sorted(given - required - optional)
+    present = authored.model_fields_set - _KEYS_OF_ALL_TASKS
+    return [f"{key}: is missing" for key in sorted(required - present)] + [
+        f"{key}: does not belong to {task}" for key in sorted(present - required - optional)
     ]
 
 
 def _to_record(relationship: Relationship, task: str, authored: AuthoredRecord, identity: str, language: str) -> Record:
-    columns: dict[str, Any] = {
-        "history": [Turn(role=role, content=text) for turn in authored.history for role, text in turn.items()],
-        "memories": _used_memories(relationship, authored.uses),
-        "schedule": authored.schedule,
-    }
-    if authored.today:
-        columns["instruction"] = authored.today
-    if authored.memory:
-        columns["memories"] = [Memory(content=authored.memory)]
-    if authored.hobbies:
-        columns["instruction"] = ", ".join(authored.hobbies)
-    if authored.outline:
-        columns["instruction"] = authored.outline
-    if authored.itinerary and authored.slot:
-        columns["schedule"] = _day_with_slot(authored.itinerary, authored.slot)
-    if authored.doing and authored.remark:
-        columns["instruction"] = authored.doing
-        columns["history"] = [Turn(role="user", content=authored.remark)]
     return Record(
         id=identity,
         task=task,
@@ -223,8 +220,27 @@ def _to_record(relationship: Relationship, task: str, authored: AuthoredRecord, 
         emotion=authored.emotion,
         need=authored.need,
         difficulty=authored.difficulty,  # type: ignore[arg-type]
-        **columns,
+        points=authored.points,
+        alternatives=[text.strip() for text in authored.alternatives],
+        **_prompt_columns(relationship, authored),
     )
+
+
+def _prompt_columns(relationship: Relationship, authored: AuthoredRecord) -> dict[str, Any]:
+    """The columns that hold what the record's prompt shows."""
+    columns: dict[str, Any] = {
+        "history": [Turn(role=role, content=text) for turn in authored.history for role, text in turn.items()],
+        "memories": _used_memories(relationship, authored.uses),
+        "schedule": authored.schedule,
+        "instruction": authored.today or authored.outline or authored.doing or ", ".join(authored.hobbies) or None,
+    }
+    if authored.memory:
+        columns["memories"] = [Memory(content=authored.memory)]
+    if authored.itinerary and authored.slot:
+        columns["schedule"] = _day_with_slot(authored.itinerary, authored.slot)
+    if authored.remark:
+        columns["history"] = [Turn(role="user", content=authored.remark)]
+    return columns
 
 
 def _used_memories(relationship: Relationship, uses: list[str]) -> list[Memory]:
@@ -239,8 +255,8 @@ def _day_with_slot(itinerary: str, slot: Slot) -> list[ScheduleEntry]:
     entries = []
     for part in itinerary.split(" · "):
         time, _, activity = part.strip().partition(" ")
-        here = (time, activity) == (slot.time, slot.activity)
-        entries.append(ScheduleEntry(time=time, activity=activity, current=here))
+        is_slot = (time, activity) == (slot.time, slot.activity)
+        entries.append(ScheduleEntry(time=time, activity=activity, current=is_slot))
     if not any(entry.current for entry in entries):
         raise ValueError(f"slot: {slot.time} {slot.activity!r} is not an entry of the itinerary")
     return entries

@@ -1,45 +1,54 @@
-"""`h2htalk describe`: the corpus in figures, as the paper shows its own and beyond.
+"""Statistics of a corpus: counts, lengths, labels, verb-noun pairs, distinct-n, and the checks of its references."""
 
-Counts (Table 1), word cloud and verb-noun pairs, lengths; and what the paper does not show: difficulty, need and
-emotion, duplicates, distinct-n and openings, on request beside the published release's, measured by the same code.
-"""
+__all__ = ["Statistics", "check_published", "measure", "verb_noun_pairs"]
 
-__all__ = ["Statistics", "describe", "measure", "verb_noun_pairs"]
-
+import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from h2htalk_datasets.answer_format import strip_scaffold
-from h2htalk_datasets.corpus.checks import Gate, distinct, reference_gates
+from h2htalk_datasets.authors_release import authors_release
+from h2htalk_datasets.corpus.checks import Check, check_references, distinct
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.loading import load
-from h2htalk_datasets.tasks import NEEDS, TASKS
 from h2htalk_datasets.words import words
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+Pairs = Counter[tuple[str, str]]
 
-_REACH = 4  # words after a verb in which its noun is looked for
+_NOUN_DISTANCE = 4  # words after a verb in which its noun is searched
+_PUNCTUATION = set('.,;:!?…—–()"“”')
+_IGNORED_VERBS = {"be", "have", "do", "go", "get", "will", "can", "s", "re", "ve", "ll", "d", "m", "let", "please"}
+# What the tagger calls nouns although they are pronouns or adverbs.
+_NOT_NOUNS = set(
+    "nothing anything something everything nobody anybody somebody everybody anyone someone everyone home round".split()
+)
+# Past forms that are lemmas of other words, too, so the lemmatizer keeps them.
+_INFINITIVES = {"left": "leave", "felt": "feel", "thought": "think", "rose": "rise", "shook": "shake"}
+_BEFORE_NOUN = ("DT", "PRP$", "POS", "JJ", "JJR", "CD")
+_BEFORE_VERB = set("i you he she we they who have has had ve d".split())
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is measured of a corpus.
+    """The statistics of a corpus, by task where not said otherwise.
 
     Attributes:
-        counts: records per config.
-        reference_words: words of each reference, per config.
-        prompt_words: words of each user message (the record's own part), per config.
-        system_words: words of the system messages (persona and task), the median.
-        labels: label (difficulty, need, emotion) to config to counts of its values.
-        pairs: verb-noun pairs of all references with their counts, most frequent first.
-        gates: what the gates measure of the references.
-        distinct: distinct-1, -2, -3 per config, 0..1.
+        counts: number of records.
+        reference_words: words of each reference without scaffold, shape (records,).
+        prompt_words: words of each user message (the record's own part of the prompt), shape (records,).
+        system_words: median over all records of the words of the system message.
+        labels: label (difficulty, need, emotion) to task to counts of its values.
+        instruction_pairs: verb-noun pairs of all instructions (paper, Fig. 5) with their counts.
+        reference_pairs: verb-noun pairs of all references with their counts.
+        checks: the checks of the references.
+        distinct: distinct-1, -2 and -3 of the references, 0..1.
 
     """
 
@@ -48,174 +57,95 @@ class Statistics:
     prompt_words: dict[str, np.ndarray]
     system_words: float
     labels: dict[str, dict[str, Counter[Any]]]
-    pairs: list[tuple[tuple[str, str], int]]
-    gates: list[Gate]
+    instruction_pairs: Pairs
+    reference_pairs: Pairs
+    checks: list[Check]
     distinct: dict[str, tuple[float, float, float]]
 
 
 def measure(rows: Rows) -> Statistics:
-    """Measure loaded configs; `rows` maps config names to their records."""
+    """Measure loaded records; `rows` maps task names to their records."""
     references = {task: [row["reference"] for row in rows[task]] for task in rows}
     bare = {task: [strip_scaffold(text) for text in texts] for task, texts in references.items()}
+    everything = [row for task in rows for row in rows[task]]
+    messages = {task: [[m["content"] for m in row["messages"]] for row in rows[task]] for task in rows}
     return Statistics(
         counts={task: len(rows[task]) for task in rows},
-        reference_words={task: np.array([len(words(text)) for text in texts]) for task, texts in bare.items()},
-        prompt_words={
-            task: np.array([len(words(row["messages"][1]["content"])) for row in rows[task]]) for task in rows
-        },
-        system_words=float(np.median([len(words(r["messages"][0]["content"])) for task in rows for r in rows[task]])),
+        reference_words={task: _lengths(texts) for task, texts in bare.items()},
+        prompt_words={task: _lengths(user for _, user in pairs) for task, pairs in messages.items()},
+        system_words=float(np.median(_lengths(system for pairs in messages.values() for system, _ in pairs))),
         labels={
             label: {task: Counter(row[label] for row in rows[task] if row[label] is not None) for task in rows}
             for label in ("difficulty", "need", "emotion")
         },
-        pairs=verb_noun_pairs([text for texts in bare.values() for text in texts]).most_common(30),
-        gates=reference_gates(references),
+        instruction_pairs=verb_noun_pairs(_instruction(row) for row in everything),
+        reference_pairs=verb_noun_pairs(text for texts in bare.values() for text in texts),
+        checks=check_references(references),
         distinct={
             task: (distinct(texts, 1), distinct(texts, 2), distinct(texts, 3)) for task, texts in references.items()
         },
     )
 
 
-def verb_noun_pairs(texts: Sequence[str]) -> Counter[tuple[str, str]]:
-    """Count verbs with the noun that follows within four words, both as lemmas (English).
-
-    Tags come from TextBlob's PatternTagger and lemmas from simplemma; both bring their data in the package.
-    """
-    simplemma, tagger = _linguists()
-    dull = {"be", "have", "do", "go", "get", "will", "can", "s", "re", "ve", "ll", "d", "m", "let"}
-    pairs: Counter[tuple[str, str]] = Counter()
-    for text in texts:
-        tagged = tagger.tag(text)
-        for place, (verb, tag) in enumerate(tagged):
-            if not tag.startswith("VB") or not verb.isalpha():
-                continue
-            action = simplemma.lemmatize(verb.lower(), lang="en")
-            noun = next((w for w, t in tagged[place + 1 : place + 1 + _REACH] if t in ("NN", "NNS")), None)
-            if noun and noun.isalpha() and len(noun) > 2 and action not in dull:
-                pairs[action, simplemma.lemmatize(noun.lower(), lang="en")] += 1
-    return pairs
-
-
-def describe(out: Path, release: Path | None = None) -> list[Path]:
-    """Write ``statistics.md`` and the figures of the shipped corpus into a folder.
-
-    Args:
-        out: the folder, made if missing.
-        release: a folder with the published references, to be measured beside.
-
-    Returns:
-        The files written.
-
-    Raises:
-        H2HTalkError: the folder can't be written, or the figures' libraries are not installed.
-
-    """
-    from h2htalk_datasets.corpus.figures import draw
-
-    rows = {task: load(task).to_list() for task in TASKS}
-    statistics = measure(rows)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        text = out / "statistics.md"
-        text.write_text(_markdown(statistics, _published(release) if release else None), "utf-8")
-    except OSError as error:
-        raise H2HTalkError(f"can't write {out}: {error.strerror}") from None
-    texts = [strip_scaffold(row["reference"]) for task in rows for row in rows[task]]
-    names = {part for task in rows for row in rows[task] for part in re.findall(r"\b[A-Z]\w+", row["persona"])}
-    return [text, *draw(statistics, texts, names, out)]
-
-
-def _published(folder: Path) -> list[Gate]:
-    """The same gates over the published references; Chinese is cut by jieba."""
-    from h2htalk_datasets.authors_release import authors_release
-
-    configs = authors_release(folder).configs
-    gates = reference_gates({task: list(configs[task]["reference"]) for task in configs}, cut=_chinese_words())
-    return [gate for gate in gates if gate.rule != "stock phrases"]  # that list is English
-
-
-def _chinese_words() -> Callable[[str], list[str]]:
-    import logging
-
+def check_published(folder: Path) -> list[Check]:
+    """Run the same checks over the published references (Chinese, split into words by jieba)."""
     import jieba
 
     jieba.setLogLevel(logging.WARNING)
-    return lambda text: [token for token in jieba.lcut(text) if re.search(r"\w", token)]
+    references = {task: list(data["reference"]) for task, data in authors_release(folder).configs.items()}
+    checks = check_references(references, lambda text: [t for t in jieba.lcut(text) if re.search(r"\w", t)])
+    return [check for check in checks if check.rule != "stock phrases"]  # that list is English
 
 
-def _linguists() -> tuple[Any, Any]:
+def verb_noun_pairs(texts: Iterable[str]) -> Pairs:
+    """Count verbs with the noun that follows within four words of the same clause, both as lemmas (English only).
+
+    Tags are from TextBlob's PatternTagger, lemmas from simplemma; both packages contain their data.
+
+    Raises:
+        H2HTalkError: one of the packages is not installed.
+
+    """
     try:
         import simplemma
         from textblob.taggers import PatternTagger
     except ImportError:
-        raise H2HTalkError("the figures need a few libraries more; run: pip install 'h2htalk[figures]'") from None
-    return simplemma, PatternTagger()
+        raise H2HTalkError("the figures need more libraries; run: pip install 'h2htalk[figures]'") from None
+
+    tagger = PatternTagger()
+    pairs: Pairs = Counter()
+    for text in texts:
+        tagged = tagger.tag(text)
+        for index, (word, _) in enumerate(tagged):
+            if not _is_verb(tagged, index):
+                continue
+            verb = _INFINITIVES.get(word.lower()) or simplemma.lemmatize(word.lower(), lang="en")
+            following = takewhile(lambda token: token[0] not in _PUNCTUATION, tagged[index + 1 :])
+            noun = next((w.lower() for w, tag in islice(following, _NOUN_DISTANCE) if tag in ("NN", "NNS")), "")
+            if verb not in _IGNORED_VERBS and noun.isalpha() and len(noun) > 2 and noun not in _NOT_NOUNS:
+                pairs[verb, simplemma.lemmatize(noun, lang="en")] += 1
+    return pairs
 
 
-def _markdown(statistics: Statistics, published: list[Gate] | None) -> str:
-    total = sum(statistics.counts.values())
-    parts = [
-        "# The corpus in figures",
-        f"{total} records. Words are counted without scaffold (labels, times, step numbers).",
-        "## Counts and lengths",
-        _table(
-            ["config", "records", "Table 1", "words a prompt: median", "95%", "words a reference: median", "95%"],
-            [
-                [
-                    task,
-                    n,
-                    TASKS[task].count,
-                    *_spread(statistics.prompt_words[task]),
-                    *_spread(statistics.reference_words[task]),
-                ]
-                for task, n in statistics.counts.items()
-            ],
-        ),
-        "The prompt's words are those of the user message; the persona and task before it are a median of "
-        f"{statistics.system_words:.0f} more.",
-        "## Difficulty and need",
-        _table(
-            ["config", "1", "2", "3", *NEEDS],
-            [
-                [task, *(statistics.labels["difficulty"][task][d] for d in (1, 2, 3))]
-                + [statistics.labels["need"][task][need] or "" for need in NEEDS]
-                for task in statistics.counts
-            ],
-        ),
-        "## Emotion",
-        _table(["emotion", "records"], _summed(statistics.labels["emotion"]).most_common()),
-        "## Distinct words",
-        _table(
-            ["config", "distinct-1", "distinct-2", "distinct-3"],
-            [[task, *(f"{value:.3f}" for value in values)] for task, values in statistics.distinct.items()],
-        ),
-        "## Verbs and their nouns",
-        _table(["verb", "noun", "times"], [[*pair, n] for pair, n in statistics.pairs]),
-        "## What the gates measure of the references",
-        _gate_table(statistics.gates, published),
-    ]
-    return "\n\n".join(parts) + "\n"
+def _is_verb(tagged: Sequence[tuple[str, str]], index: int) -> bool:
+    """Whether a word is used as a verb; the tagger also tags adjectives like "left" in "her left hand" as verbs."""
+    word, tag = tagged[index]
+    if not tag.startswith("VB") or not word.isalpha():
+        return False
+    word_before, tag_before = tagged[index - 1] if index else ("", "")
+    if tag_before in _BEFORE_NOUN:
+        return False
+    _, tag_after = tagged[index + 1] if index + 1 < len(tagged) else ("", "")
+    if tag == "VBN" and tag_after in ("NN", "NNS"):
+        return word_before.lower() in _BEFORE_VERB or tag_before == "NNP"
+    return True
 
 
-def _gate_table(gates: list[Gate], published: list[Gate] | None) -> str:
-    theirs = {gate.rule: gate.figure for gate in published or []}
-    heads = ["gate", "limit", "this corpus", *(["published release"] if published else [])]
-    lines = []
-    for gate in gates:
-        limit = f"{'at most' if gate.high else 'at least'} {gate.limit:g}"
-        other = [f"{theirs[gate.rule]:.4g}" if gate.rule in theirs else "not measured"] if published else []
-        lines.append([gate.rule, limit, f"{gate.figure:.4g}", *other])
-    return _table(heads, lines)
+def _instruction(row: Mapping[str, Any]) -> str:
+    """What a record asks for: the user's turns, and the `instruction` column."""
+    turns = [turn["content"] for turn in row["history"] if turn["role"] == "user"]
+    return "\n".join([*turns, row["instruction"] or ""])
 
 
-def _spread(lengths: np.ndarray) -> tuple[str, str]:
-    return f"{np.median(lengths):.0f}", f"{np.percentile(lengths, 95):.0f}"
-
-
-def _summed(by_task: Mapping[str, Counter[Any]]) -> Counter[Any]:
-    return sum(by_task.values(), Counter())
-
-
-def _table(heads: Sequence[object], lines: Sequence[Sequence[object]]) -> str:
-    rows = [heads, ["---", *["---:"] * (len(heads) - 1)], *lines]
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
+def _lengths(texts: Iterable[str]) -> np.ndarray:
+    return np.array([len(words(text)) for text in texts])

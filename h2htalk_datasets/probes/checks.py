@@ -1,24 +1,27 @@
-"""The gates of the probe sets: counts, requirements, twins, telephone numbers, and no overlap with the benchmark."""
+"""The checks of the probe sets: counts, requirements, explicit controls, telephone numbers, overlap with the tasks."""
 
-__all__ = ["check_probes", "probe_gates"]
+__all__ = ["check_probe_sets", "check_probes"]
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from h2htalk_datasets.corpus.checks import Gate, near_duplicates
+from h2htalk_datasets.corpus.checks import Check, check_near_duplicates
 from h2htalk_datasets.loading import load
-from h2htalk_datasets.probes.schema import KINDS, PROBES, Probe, read_probes
+from h2htalk_datasets.probes.schema import KINDS, read_probes
 from h2htalk_datasets.prompts import render_probe
-from h2htalk_datasets.tasks import TASKS
+from h2htalk_datasets.schema import Probe
+from h2htalk_datasets.tasks import PROBES, TASKS
 from h2htalk_datasets.words import words
 
-_HELPLINES = Path(__file__).with_name("helplines.yaml")
+Rows = Mapping[str, Iterable[Mapping[str, Any]]]
+
+_HELPLINES_FILE = Path(__file__).with_name("helplines.yaml")
 _COUNTS = {
     "SafetyHighRisk scenarios": 33,
     "SafetyHighRisk interactions": 150,
@@ -27,167 +30,176 @@ _COUNTS = {
     "ambiguous_contradictory": 60,
     "context_aware": 60,
 }
-# Digits that may be dialled: three or more, or a short one that the list knows; groups may be spaced.
+_EMOTIONS = ("depression", "anxiety", "anger", "plain")
+# Digits that someone could dial, also in groups with spaces between; not times, dates or decimal numbers.
 _NUMBER = re.compile(r"(?<![\d:.,-])\d[\d ]*\d(?![\d:]|[.,]\d)")
-# Words in a row that two texts do not share by chance; eight they did, once in 390 probes and 4,650 records.
+# Words in a row that two texts do not share by chance. Eight were shared once in 390 probes and 4,650 records.
 _OVERLAP = 9
 
 
-def check_probes(
-    language: str = "en", benchmark: Mapping[str, Iterable[Mapping[str, Any]]] | None = None
-) -> list[Gate]:
-    """Measure every gate over both sets.
+def check_probes(language: str = "en", benchmark: Rows | None = None) -> list[Check]:
+    """Read both probe sets and run all checks.
 
     Args:
-        language: of the sets.
-        benchmark: rows by config to look for overlap in; those of the installed package if not given.
+        language: language of the sets.
+        benchmark: rows by task, in which overlap is searched; the shipped rows if None.
 
     Returns:
-        The gates, each with the offending ids.
+        The checks, each with the ids of its offenders.
 
     Raises:
-        H2HTalkError: a source breaks the schema.
+        H2HTalkError: a source violates the schema.
 
     """
-    safety, following = (read_probes(name, language) for name in PROBES)
+    safety, instructions = (read_probes(name, language) for name in PROBES)
     benchmark = benchmark if benchmark is not None else {task: load(task, language) for task in TASKS}
-    return probe_gates(safety, following, benchmark)
+    return check_probe_sets(safety, instructions, benchmark)
 
 
-def probe_gates(
-    safety: Sequence[Probe], following: Sequence[Probe], benchmark: Mapping[str, Iterable[Mapping[str, Any]]]
-) -> list[Gate]:
-    """The gates over records that are already read."""
-    probes = [*safety, *following]
+def check_probe_sets(safety: Sequence[Probe], instructions: Sequence[Probe], benchmark: Rows) -> list[Check]:
+    """Run all checks over two probe sets.
+
+    Args:
+        safety: the probes of SafetyHighRisk.
+        instructions: the probes of InstructionFollowing.
+        benchmark: rows by task, in which overlap is searched.
+
+    """
+    probes = [*safety, *instructions]
     scenarios = _by_scenario(safety)
     rows = [row for config in benchmark.values() for row in config]
+    named = list(zip(PROBES, (safety, instructions), strict=True))
+    control_problem = _control_problem(instructions)
     return [
-        _counts(safety, following),
-        _kinds(safety, following),
-        _each("every id once", probes, _repeated([probe.id for probe in probes])),
-        _each("SafetyHighRisk: what an answer must and must not do", safety, _requirements),
-        _each("InstructionFollowing: the need and 2 to 4 criteria", following, _criteria),
-        _each("no requirement or reference stands in its prompt", probes, _given_away),
-        _each("references of 5 words or more", probes, _too_short),
-        _each("a scenario's danger rises: opening, crisis, then after", scenarios, _falling),
-        _each("a scenario's interactions go on from one another", scenarios, _torn),
-        _each("twins share need and criteria, and differ in what is said", following, _unlike_twins(following)),
-        *[near_duplicates(f"{name}, references", [p.reference for p in of]) for name, of in _named(safety, following)],
-        *[near_duplicates(f"{name}, histories", _talks(of)) for name, of in _named(safety, following)],
-        _each("telephone numbers are reviewed, and of the scenario's country", probes, _unknown_number),
-        _each(f"no {_OVERLAP} words in a row of the benchmark", probes, _shared_with(rows)),
-        _each("no id or config of the benchmark", probes, _named_like({row["id"] for row in rows}, set(benchmark))),
+        Check.no_offenders(
+            "counts: 33 scenarios, 150 interactions, four times 60", _wrong_counts(safety, instructions)
+        ),
+        Check.no_offenders("every kind, emotion and implicitness occurs", _missing_kinds(safety, instructions)),
+        Check.no_offenders("every id occurs once", _repeated_ids(probes)),
+        _check_each("SafetyHighRisk: what an answer must and must not do", safety, _requirement_problem),
+        _check_each("InstructionFollowing: the need and 2 to 4 criteria", instructions, _criteria_problem),
+        _check_each("no requirement or reference is in its prompt", probes, _leak),
+        _check_each("references of 5 words or more", probes, _length_problem),
+        Check.no_offenders("danger rises in a scenario: opening, crisis, then after", _stage_problems(scenarios)),
+        Check.no_offenders("each interaction of a scenario continues an earlier one", _history_problems(scenarios)),
+        _check_each("explicit controls: same need and criteria, another wording", instructions, control_problem),
+        *[check_near_duplicates(f"{name}, references", [p.reference for p in own]) for name, own in named],
+        *[check_near_duplicates(f"{name}, histories", _longest_histories(own)) for name, own in named],
+        _check_each("telephone numbers are reviewed and of the scenario's country", probes, _number_problem),
+        _check_each(f"no {_OVERLAP} words in a row from the benchmark", probes, _overlap_problem(rows)),
+        Check.no_offenders("no id or config of the benchmark", _shared_names(probes, rows, benchmark)),
     ]
 
 
-def _counts(safety: Sequence[Probe], following: Sequence[Probe]) -> Gate:
-    found = Counter(probe.kind for probe in following)
-    found["SafetyHighRisk scenarios"] = len({probe.scenario for probe in safety})
-    found["SafetyHighRisk interactions"] = len(safety)
-    wrong = [f"{what}: {found[what]}, expected {n}" for what, n in _COUNTS.items() if found[what] != n]
-    return Gate("counts: 33 scenarios, 150 interactions, four times 60", len(wrong), 0, offenders=wrong)
+def _check_each(rule: str, probes: Iterable[Probe], problem_of: Callable[[Probe], str | None]) -> Check:
+    problems = ((probe.id, problem_of(probe)) for probe in probes)
+    return Check.no_offenders(rule, [f"{identity}: {problem}" for identity, problem in problems if problem])
 
 
-def _kinds(safety: Sequence[Probe], following: Sequence[Probe]) -> Gate:
+def _wrong_counts(safety: Sequence[Probe], instructions: Sequence[Probe]) -> list[str]:
+    counts = Counter(probe.kind for probe in instructions)
+    counts["SafetyHighRisk scenarios"] = len({probe.scenario for probe in safety})
+    counts["SafetyHighRisk interactions"] = len(safety)
+    return [f"{name}: {counts[name]}, expected {n}" for name, n in _COUNTS.items() if counts[name] != n]
+
+
+def _missing_kinds(safety: Sequence[Probe], instructions: Sequence[Probe]) -> list[str]:
     missing = [f"SafetyHighRisk: no {kind}" for kind in sorted(set(KINDS) - {probe.kind for probe in safety})]
     for family in ("implicit_help", "ambiguous_contradictory", "context_aware"):
-        seen = [probe for probe in following if probe.kind == family]
-        moods, hints = {probe.mood for probe in seen}, {probe.faintness for probe in seen}
-        missing += [f"{family}: no {mood}" for mood in ("depression", "anxiety", "anger", "plain") if mood not in moods]
-        missing += [f"{family}: no faintness {level}" for level in (1, 2, 3) if level not in hints]
-    return Gate("every kind, mood and faintness is there", len(missing), 0, offenders=missing)
+        own = [probe for probe in instructions if probe.kind == family]
+        emotions, levels = {probe.emotion for probe in own}, {probe.implicitness for probe in own}
+        missing += [f"{family}: no {emotion}" for emotion in _EMOTIONS if emotion not in emotions]
+        missing += [f"{family}: no implicitness {level}" for level in (1, 2, 3) if level not in levels]
+    return missing
 
 
-def _each(rule: str, items: Iterable[Any], fault: Callable[[Any], str | None]) -> Gate:
-    offenders = []
-    for item in items:
-        if found := fault(item):
-            first = item if isinstance(item, Probe) else item[0]
-            offenders.append(f"{first.id}: {found}")
-    return Gate(rule, len(offenders), 0, offenders=offenders)
+def _repeated_ids(probes: Sequence[Probe]) -> list[str]:
+    counts = Counter(probe.id for probe in probes)
+    return [f"{identity}: {n} times" for identity, n in counts.items() if n > 1]
 
 
-def _repeated(texts: Sequence[str]) -> Callable[[Probe], str | None]:
-    counts = Counter(texts)
-    return lambda probe: f"{counts[probe.id]} times" if counts[probe.id] > 1 else None
-
-
-def _requirements(probe: Probe) -> str | None:
-    sentences = [*probe.must, *probe.must_not]
+def _requirement_problem(probe: Probe) -> str | None:
     if not probe.must or not probe.must_not:
         return f"has {len(probe.must)} must and {len(probe.must_not)} must_not"
-    return _bad_sentence(sentences)
+    return _sentence_problem([*probe.must, *probe.must_not])
 
 
-def _criteria(probe: Probe) -> str | None:
+def _criteria_problem(probe: Probe) -> str | None:
     if not (probe.need or "").strip():
         return "has no need"
     if not 2 <= len(probe.must) <= 4:
         return f"has {len(probe.must)} criteria"
-    return _bad_sentence(probe.must)
+    return _sentence_problem(probe.must)
 
 
-def _bad_sentence(sentences: Sequence[str]) -> str | None:
+def _sentence_problem(sentences: Sequence[str]) -> str | None:
     if len({text.lower() for text in sentences}) < len(sentences):
-        return "says the same twice"
-    odd = [text for text in sentences if not text.endswith(".") or len(words(text)) < 2]
-    return f"is no sentence: {odd[0]!r}" if odd else None
+        return "has the same sentence twice"
+    fragments = [text for text in sentences if not text.endswith(".") or len(words(text)) < 2]
+    return f"not a sentence: {fragments[0]!r}" if fragments else None
 
 
-def _given_away(probe: Probe) -> str | None:
+def _leak(probe: Probe) -> str | None:
     prompt = "\n".join(message["content"] for message in render_probe(probe))
-    shown = [text for text in (*probe.must, *probe.must_not, probe.reference) if text in prompt]
-    return f"{shown[0]!r}" if shown else None
+    leaked = [text for text in (*probe.must, *probe.must_not, probe.reference) if text in prompt]
+    return repr(leaked[0]) if leaked else None
 
 
-def _too_short(probe: Probe) -> str | None:
+def _length_problem(probe: Probe) -> str | None:
     length = len(words(probe.reference))
     return f"{length} words" if length < 5 else None
 
 
-def _falling(scenario: Sequence[Probe]) -> str | None:
-    stages = [probe.stage for probe in scenario]
-    if stages[0] != "opening" or "opening" in stages[1:]:
-        return "must open once, at the beginning"
-    if not scenario[0].danger:
-        return "has a crisis without danger" if "crisis" in stages else None
-    if "crisis" not in stages or "after" in stages[: stages.index("crisis")]:
-        return f"goes {', '.join(str(stage) for stage in stages)}"
-    return None
+def _by_scenario(probes: Sequence[Probe]) -> dict[str, list[Probe]]:
+    scenarios: dict[str, list[Probe]] = defaultdict(list)
+    for probe in probes:
+        scenarios[probe.scenario].append(probe)
+    return scenarios
 
 
-def _torn(scenario: Sequence[Probe]) -> str | None:
-    earlier: list[list[Any]] = []
-    for probe in scenario:
-        if earlier and not any(probe.history[: len(history)] == history for history in earlier):
-            return f"{probe.id} does not go on from an earlier one"
-        earlier.append(list(probe.history))
-    return None
+def _stage_problems(scenarios: Mapping[str, Sequence[Probe]]) -> Iterator[str]:
+    for probes in scenarios.values():
+        first, stages = probes[0].id, [probe.stage for probe in probes]
+        if stages[0] != "opening" or "opening" in stages[1:]:
+            yield f"{first}: must open once, at the beginning"
+        elif not probes[0].danger:
+            if "crisis" in stages:
+                yield f"{first}: has a crisis without danger"
+        elif "crisis" not in stages or "after" in stages[: stages.index("crisis")]:
+            yield f"{first}: the stages are {', '.join(map(str, stages))}"
 
 
-def _unlike_twins(following: Sequence[Probe]) -> Callable[[Probe], str | None]:
-    by_id = {probe.id: probe for probe in following}
-    twins = Counter(probe.twin_of for probe in following if probe.twin_of)
+def _history_problems(scenarios: Mapping[str, Sequence[Probe]]) -> Iterator[str]:
+    for probes in scenarios.values():
+        for index, probe in enumerate(probes):
+            earlier = [other.history for other in probes[:index]]
+            if earlier and not any(probe.history[: len(history)] == history for history in earlier):
+                yield f"{probe.id}: does not continue an earlier interaction"
 
-    def fault(probe: Probe) -> str | None:
-        if probe.kind == "implicit_help" and twins[probe.id] != 1:
-            return f"has {twins[probe.id]} twins"
-        if probe.kind != "explicit":
+
+def _control_problem(instructions: Sequence[Probe]) -> Callable[[Probe], str | None]:
+    controls = {probe.id: probe for probe in instructions if probe.kind == "explicit"}
+    used = {probe.explicit_control for probe in instructions}
+
+    def problem_of(probe: Probe) -> str | None:
+        if probe.kind == "explicit" and probe.id not in used:
+            return "is the control of no record"
+        if probe.kind != "implicit_help":
             return None
-        own = by_id.get(probe.twin_of or "")
-        if own is None:
-            return "is the twin of nobody"
-        if (own.need, own.must, own.persona, own.mood) != (probe.need, probe.must, probe.persona, probe.mood):
-            return "has another need, criterion, persona or mood than its twin"
-        if own.history[-1] == probe.history[-1] or own.reference == probe.reference:
-            return "says or is answered the same as its twin"
+        control = controls.get(probe.explicit_control or "")
+        if control is None:
+            return "has no explicit control"
+        if any(getattr(probe, name) != getattr(control, name) for name in ("need", "must", "persona", "emotion")):
+            return "its control has another need, criterion, persona or emotion"
+        if probe.history[-1] == control.history[-1] or probe.reference == control.reference:
+            return "its control has the same last turn or reference"
         return None
 
-    return fault
+    return problem_of
 
 
-def _talks(probes: Sequence[Probe]) -> list[str]:
-    """What is said in each scenario, once: the longest history; of twins only the implicit one."""
+def _longest_histories(probes: Sequence[Probe]) -> list[str]:
+    """The longest history of each scenario, without explicit controls."""
     longest: dict[str, str] = {}
     for probe in probes:
         text = "\n".join(turn.content for turn in probe.history)
@@ -196,59 +208,47 @@ def _talks(probes: Sequence[Probe]) -> list[str]:
     return list(longest.values())
 
 
-def _unknown_number(probe: Probe) -> str | None:
-    known = {number for country, numbers in _helplines().items() if country in probe.persona for number in numbers}
+def _number_problem(probe: Probe) -> str | None:
+    reviewed = {number for country, numbers in _helplines().items() if country in probe.persona for number in numbers}
     anywhere = {number for numbers in _helplines().values() for number in numbers}
     texts = [probe.reference, *probe.must, *probe.must_not, *(turn.content for turn in probe.history)]
-    # In InstructionFollowing figures are years and lengths; only what is long enough to dial counts there.
-    shortest = 3 if probe.probe == "SafetyHighRisk" else 6
-    for found in (number for text in texts for number in _NUMBER.findall(text)):
-        dialled = len(found.replace(" ", "")) >= shortest or (shortest == 3 and found in anywhere)
-        if dialled and found not in known:
-            return f"{found} is not in helplines.yaml for the country of {probe.companion}"
+    # In InstructionFollowing short numbers are years and lengths.
+    is_safety = probe.probe == "SafetyHighRisk"
+    for number in (number for text in texts for number in _NUMBER.findall(text)):
+        can_be_dialled = len(number.replace(" ", "")) >= (3 if is_safety else 6) or (is_safety and number in anywhere)
+        if can_be_dialled and number not in reviewed:
+            return f"{number} is not in helplines.yaml for the country of {probe.companion}"
     return None
 
 
 @cache
 def _helplines() -> dict[str, tuple[str, ...]]:
-    listed = yaml.safe_load(_HELPLINES.read_text("utf-8"))
-    return {country: tuple(str(number) for number in numbers) for country, numbers in listed.items()}
+    countries = yaml.safe_load(_HELPLINES_FILE.read_text("utf-8"))
+    return {country: tuple(str(number) for number in numbers) for country, numbers in countries.items()}
 
 
-def _shared_with(rows: Iterable[Mapping[str, Any]]) -> Callable[[Probe], str | None]:
-    rows = list(rows)
-    answers = {row["reference"] for row in rows}
-    taken = {gram for row in rows for text in _texts_of(row) for gram in _grams(text)}
+def _overlap_problem(rows: Sequence[Mapping[str, Any]]) -> Callable[[Probe], str | None]:
+    references = {row["reference"] for row in rows}
+    grams: set[tuple[str, ...]] = set()
+    for row in rows:
+        for text in (row["reference"], row["persona"], *(turn["content"] for turn in row["history"])):
+            grams.update(_grams(text))
 
-    def fault(probe: Probe) -> str | None:
-        if probe.reference in answers:
+    def problem_of(probe: Probe) -> str | None:
+        if probe.reference in references:
             return "has a reference of the benchmark"
         texts = [probe.reference, probe.persona, *(turn.content for turn in probe.history)]
-        shared = next((gram for text in texts for gram in _grams(text) if gram in taken), None)
-        return f"{' '.join(shared)!r}" if shared else None
+        shared = next((gram for text in texts for gram in _grams(text) if gram in grams), None)
+        return repr(" ".join(shared)) if shared else None
 
-    return fault
-
-
-def _texts_of(row: Mapping[str, Any]) -> list[str]:
-    return [row["reference"], row["persona"], *(turn["content"] for turn in row["history"])]
+    return problem_of
 
 
-def _grams(text: str) -> Iterable[tuple[str, ...]]:
+def _grams(text: str) -> Iterator[tuple[str, ...]]:
     tokens = words(text)
     return (tuple(tokens[start : start + _OVERLAP]) for start in range(len(tokens) - _OVERLAP + 1))
 
 
-def _named_like(ids: set[str], configs: set[str]) -> Callable[[Probe], str | None]:
-    return lambda probe: "is one of the benchmark's" if probe.id in ids or probe.probe in configs else None
-
-
-def _by_scenario(probes: Sequence[Probe]) -> list[list[Probe]]:
-    scenarios: dict[str, list[Probe]] = defaultdict(list)
-    for probe in probes:
-        scenarios[probe.scenario].append(probe)
-    return list(scenarios.values())
-
-
-def _named(safety: Sequence[Probe], following: Sequence[Probe]) -> list[tuple[str, Sequence[Probe]]]:
-    return list(zip(PROBES, (safety, following), strict=True))
+def _shared_names(probes: Sequence[Probe], rows: Sequence[Mapping[str, Any]], tasks: Iterable[str]) -> list[str]:
+    ids, names = {row["id"] for row in rows}, set(tasks)
+    return [f"{p.id}: its id or config is in the benchmark" for p in probes if p.id in ids or p.probe in names]

@@ -1,30 +1,28 @@
-"""Briefs for a second model that plays the user: a need, and another one from the middle of the conversation on."""
+"""Briefs for a second model that plays the user, whose need changes in the middle of the conversation."""
 
 __all__ = ["Brief", "load_briefs"]
 
 from pathlib import Path
 from typing import Annotated
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.probes.schema import Companion, Strict, Text
-from h2htalk_datasets.schema import problems_of
+from h2htalk_datasets.probes.schema import Companion, read_entries
+from h2htalk_datasets.schema import Strict, Text
 
 
 class Brief(Strict):
-    """One conversation to come.
+    """The brief of one conversation; the companion's model sees only the companion's profile.
 
     Attributes:
-        slug: its name.
-        companion: who answers; all that the companion's model is told is this profile.
-        user: who is played.
-        opening: the user's first message, as it stands.
-        turn: the user's message with which the need changes, from 1.
-        first: what is needed before.
-        change: what happens then, and how it shows.
-        then: what is needed from there on.
+        slug: name of the brief.
+        companion: the companion that answers.
+        user: name of the user that the second model plays.
+        opening: first message of the user, word for word.
+        turn: number of the user's message in which the need changes, 2 to 6.
+        first: the need before the change.
+        change: what happens then, and how the user shows it.
+        then: the need after the change.
 
     """
 
@@ -42,15 +40,7 @@ def load_briefs(language: str = "en") -> list[Brief]:
     """Read the briefs that ship with the package.
 
     Raises:
-        H2HTalkError: one breaks the schema.
+        H2HTalkError: a brief violates the schema; each line names file and entry.
 
     """
-    file = Path(__file__).parent / language / "changing_needs.yaml"
-    briefs = []
-    for number, entry in enumerate(yaml.safe_load(file.read_text("utf-8")), 1):
-        try:
-            briefs.append(Brief.model_validate(entry))
-        except ValidationError as error:
-            told = (f"{file.name}, entry {number}: {line}" for line in problems_of(error))
-            raise H2HTalkError("\n".join(told)) from None
-    return briefs
+    return read_entries(Path(__file__).parent / language / "changing_needs.yaml", Brief.model_validate)

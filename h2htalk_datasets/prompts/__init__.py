@@ -1,8 +1,8 @@
-"""Prompts: a record becomes the messages a model is sent.
+"""Prompts: turn a record into the messages that a model gets.
 
-The system message holds what many records share, the most shared first: the Secure Attachment Persona
-(SAP), the companion's profile, the task's instructions. The user message holds the record's own. So
-thousands of prompts share their first tokens, which generation computes once.
+The system message holds what many records share, the most shared part first: the Secure Attachment Persona (SAP), the
+companion's profile, the task's instructions. The user message holds the record's own part. So thousands of prompts
+share a prefix, which generation computes once.
 """
 
 __all__ = [
@@ -19,6 +19,5 @@ __all__ = [
     "render_user",
 ]
 
-from h2htalk_datasets.prompts.chat_template import fold_system, for_template
-from h2htalk_datasets.prompts.prompt_date import PROMPT_DATE, chat_text, prompt_date
+from h2htalk_datasets.prompts.chat_template import PROMPT_DATE, chat_text, fold_system, for_template, prompt_date
 from h2htalk_datasets.prompts.rendering import SAP, Principle, principles, render, render_probe, render_user

@@ -1,37 +1,46 @@
-"""Models without a system role: an error that says so, or the system text folded in, never a dropped persona."""
+"""Apply a model's chat template without losing the persona, and with the same date every day."""
 
-__all__ = ["fold_system", "for_template"]
+__all__ = ["PROMPT_DATE", "chat_text", "fold_system", "for_template", "prompt_date"]
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
 
-_MARK = "system-role-probe-7f3a"
+Messages = Sequence[dict[str, str]]
+
+PROMPT_DATE = datetime(2025, 7, 4)
+"""The date for chat templates that ask for today's date: the day of the paper, so prompts never change."""
+
+_SYSTEM_MARK = "system-role-probe-7f3a"
+_DATE_CODES = "aAbBcdHIjmMpSUwWxXyYzZ"  # the codes of strftime that every platform has
 
 
-def fold_system(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-    """Put the system text in front of the first user turn, with an empty line between."""
-    system = [m["content"] for m in messages if m["role"] == "system"]
-    rest = [dict(m) for m in messages if m["role"] != "system"]
-    if system and rest:
-        rest[0]["content"] = "\n\n".join([*system, rest[0]["content"]])
-    return rest
+def chat_text(messages: Messages, tokenizer: Any) -> str:
+    """Render a prompt with the tokenizer's chat template, up to the start of the answer."""
+    template = _STRFTIME_NOW + tokenizer.get_chat_template() if prompt_date(tokenizer) else None
+    return tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False, add_generation_prompt=True)
 
 
-def for_template(messages: Sequence[dict[str, str]], tokenizer: Any, fold: bool = False) -> list[dict[str, str]]:
-    """Return messages that the tokenizer's chat template will render whole.
+def prompt_date(tokenizer: Any) -> str | None:
+    """The date (YYYY-MM-DD) that the chat template gets; None if the template does not ask for one."""
+    return f"{PROMPT_DATE:%Y-%m-%d}" if "strftime_now" in str(tokenizer.chat_template) else None
+
+
+def for_template(messages: Messages, tokenizer: Any, fold: bool = False) -> list[dict[str, str]]:
+    """Return messages that the tokenizer's chat template renders completely.
 
     Args:
-        messages: as rendered, a system message first.
+        messages: as rendered, with a system message first.
         tokenizer: a Transformers tokenizer with a chat template.
         fold: put the system text into the first user turn if the template has no system role.
 
     Raises:
-        H2HTalkError: the template is missing, or it refuses or drops the system role and `fold` is False.
+        H2HTalkError: there is no template, or it rejects or drops the system role and `fold` is False.
 
     """
-    if supports_system(tokenizer):
+    if _supports_system(tokenizer):
         return list(messages)
     if fold:
         return fold_system(messages)
@@ -41,15 +50,38 @@ def for_template(messages: Sequence[dict[str, str]], tokenizer: Any, fold: bool 
     )
 
 
-def supports_system(tokenizer: Any) -> bool:
-    """Whether the chat template renders a system message's text."""
+def fold_system(messages: Messages) -> list[dict[str, str]]:
+    """Put the system text in front of the first user turn, separated by an empty line."""
+    system = [m["content"] for m in messages if m["role"] == "system"]
+    rest = [dict(m) for m in messages if m["role"] != "system"]
+    if system and rest:
+        rest[0]["content"] = "\n\n".join([*system, rest[0]["content"]])
+    return rest
+
+
+def _supports_system(tokenizer: Any) -> bool:
+    """Whether the chat template renders the text of a system message."""
     if not getattr(tokenizer, "chat_template", None):
         raise H2HTalkError(
             "the model's tokenizer has no chat template; h2htalk measures chat models, so name an instruction-tuned one"
         )
-    probe = [{"role": "system", "content": _MARK}, {"role": "user", "content": "hello"}]
+    messages = [{"role": "system", "content": _SYSTEM_MARK}, {"role": "user", "content": "hello"}]
     try:
-        return _MARK in tokenizer.apply_chat_template(probe, tokenize=False, add_generation_prompt=True)
+        return _SYSTEM_MARK in tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except Exception:
-        # Templates refuse with jinja2's TemplateError or with whatever their raise_exception gives.
+        # Templates reject the role with jinja2's TemplateError or with any error of their raise_exception.
         return False
+
+
+def _strftime_now() -> str:
+    """A Jinja macro in place of Transformers' function of the same name, which callers cannot replace.
+
+    Jinja drops the line break after the block, so the template's own text starts as usual.
+    """
+    texts = {code: PROMPT_DATE.strftime(f"%{code}") for code in _DATE_CODES}
+    texts |= {f"-{code}": texts[code].lstrip("0") for code in "dm"}
+    replaced = "".join(f"|replace('%{code}', '{text}')" for code, text in texts.items())
+    return f"{{% macro strftime_now(format) %}}{{{{ format{replaced} }}}}{{% endmacro %}}\n"
+
+
+_STRFTIME_NOW = _strftime_now()

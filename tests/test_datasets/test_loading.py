@@ -6,15 +6,15 @@ from helpers.commands import h2htalk, run
 
 import h2htalk_datasets
 from h2htalk_datasets import TASKS, load
-from h2htalk_datasets.builder import manifest
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.loading import manifest
 from h2htalk_datasets.probes import PROBES, load_probe
 from h2htalk_datasets.schema import Record
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_config_loads_whole(task):
+def test_a_task_loads_completely(task):
     rows = load(task)
     assert len(rows) == manifest()["counts"][task] == TASKS[task].count
     assert fingerprint(rows) == manifest()["fingerprints"][task]
@@ -25,7 +25,7 @@ def test_a_config_loads_whole(task):
         assert row["reference"].strip()
 
 
-def test_an_unknown_config_is_named():
+def test_an_unknown_task_is_named():
     with pytest.raises(H2HTalkError, match="Did you mean DialogueBase"):
         load("DialogBase")
     with pytest.raises(H2HTalkError, match="unknown task 'all'"):
@@ -51,7 +51,7 @@ def test_the_package_is_a_dataset_repository():
 
 
 def test_bare_names_resolve_after_prepare(tmp_path):
-    """In processes of their own, from an empty folder, with an empty cache and no Hub."""
+    """In new processes, from an empty folder, with an empty cache and without the Hub."""
     import os
 
     home = {"env": os.environ | {"HF_HOME": str(tmp_path / "home")}, "cwd": tmp_path}
@@ -78,7 +78,7 @@ def test_bare_names_resolve_after_prepare(tmp_path):
     assert result["n"] == 1
 
 
-def test_register_resolves_the_bare_name_at_once():
+def test_register_resolves_the_bare_name_in_this_process():
     import datasets
 
     original = datasets.load.dataset_module_factory
@@ -93,7 +93,7 @@ def test_register_resolves_the_bare_name_at_once():
         datasets.load.dataset_module_factory = original
 
 
-def test_the_published_release_is_read_as_what_it_is(release_folder):
+def test_the_published_release_is_mapped_to_the_tasks(release_folder):
     release = h2htalk_datasets.authors_release(release_folder)
     assert {task: len(rows) for task, rows in release.configs.items()} == {
         task.name: 41 if task.name == "RecollectionInitialization" else task.count for task in TASKS.values()
@@ -101,34 +101,35 @@ def test_the_published_release_is_read_as_what_it_is(release_folder):
     assert all(row["messages"] is None and row["language"] == "zh" for row in release.configs["DialogueBase"])
     notes = "\n".join(release.notes)
     assert "RecollectionInitialization: 41 of 102" in notes
-    assert "bear each other's answers" in notes
+    assert "swapped contents" in notes
 
 
 def lines(*texts):
     return "".join(json.dumps({"response": text}) + "\n" for text in texts)
 
 
-def test_a_partial_release_says_what_is_missing(tmp_path):
+def test_the_notes_of_a_partial_release_name_what_is_missing(tmp_path):
     (tmp_path / "itinerary_initialize.jsonl").write_text(lines("a", "b", "c"))
     (tmp_path / "dialogue_schedule.jsonl").write_text(lines("d"))
     release = h2htalk_datasets.authors_release(tmp_path)
     assert list(release.configs["DialogueSchedule"]["reference"]) == ["a", "b", "c"]
     assert list(release.configs["ItineraryInitialization"]["reference"]) == ["d"]
     assert any(note.startswith("DialogueBase: 0 of 1882") for note in release.notes)
+    assert any("prompt templates but not the values" in note for note in release.notes)
 
 
-def test_a_folder_without_the_release_is_refused(tmp_path):
+def test_a_folder_without_the_release_is_an_error(tmp_path):
     with pytest.raises(H2HTalkError, match="none of the published files"):
         h2htalk_datasets.authors_release(tmp_path)
 
 
-def test_a_line_of_another_form_is_named(tmp_path):
+def test_an_invalid_line_is_named(tmp_path):
     (tmp_path / "dialogue_base.jsonl").write_text(lines("a") + '{"answer": 1}\n')
     with pytest.raises(H2HTalkError, match=r"dialogue_base\.jsonl, line 2"):
         h2htalk_datasets.authors_release(tmp_path)
 
 
-def test_the_cards_examples_are_the_records():
+def test_the_examples_on_the_card_are_records():
     import re
 
     card = (h2htalk_datasets.path() / "README.md").read_text("utf-8")

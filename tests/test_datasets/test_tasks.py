@@ -16,7 +16,7 @@ def test_table_1_of_the_paper():
     assert {task.dimension for task in TASKS.values()} == set(DIMENSIONS)
 
 
-def test_the_judge_is_blended_into_three():
+def test_three_tasks_are_judged():
     assert [task.name for task in TASKS.values() if task.judged] == [
         "ItineraryBasic",
         "ItineraryMiddle",
@@ -27,11 +27,11 @@ def test_the_judge_is_blended_into_three():
 @pytest.mark.parametrize(
     "names", ["ItineraryMiddle,DialogueBase", ["ItineraryMiddle", "DialogueBase"], " DialogueBase , ItineraryMiddle,"]
 )
-def test_selection_keeps_the_tables_order(names):
+def test_selected_tasks_have_the_order_of_the_table(names):
     assert [task.name for task in select_tasks(names)] == ["DialogueBase", "ItineraryMiddle"]
 
 
-def test_unknown_task_lists_all_and_suggests_the_nearest():
+def test_an_unknown_task_lists_all_and_suggests_the_nearest():
     with pytest.raises(H2HTalkError) as error:
         select_tasks("ItineraryMidle")
     assert "Did you mean ItineraryMiddle?" in str(error.value)

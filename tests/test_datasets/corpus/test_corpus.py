@@ -1,4 +1,4 @@
-"""The gates, each shown to be able to fail, and the build."""
+"""The checks, each shown to be able to fail, and the build."""
 
 import json
 import shutil
@@ -10,25 +10,25 @@ import yaml
 from h2htalk_datasets import TASKS
 from h2htalk_datasets.authors_release import authors_release
 from h2htalk_datasets.corpus.build import DATA, build
-from h2htalk_datasets.corpus.check import check, check_counts, source_files
-from h2htalk_datasets.corpus.checks import record_gates, reference_gates
-from h2htalk_datasets.corpus.sources import SOURCES, load_cast, read_sources
+from h2htalk_datasets.corpus.checks import check_corpus, check_counts, check_records, check_references
+from h2htalk_datasets.corpus.sources import SOURCES, load_cast, read_sources, source_files
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.schema import features
 
 BRAKEWOMAN = SOURCES / "en" / "01-brakewoman.yaml"
 
 
 @pytest.fixture(scope="module")
 def everything():
-    return check(source_files(), partial=False)
+    return check_corpus(source_files(), partial=False)
 
 
-def test_every_gate_is_green(everything):
-    _, gates = everything
-    assert not {gate.rule: gate.offenders for gate in gates if not gate.green}
+def test_every_check_passes(everything):
+    _, checks = everything
+    assert not {check.rule: check.offenders for check in checks if not check.passed}
 
 
-def test_the_cast_has_fifty_rows_none_like_another():
+def test_the_cast_has_fifty_different_rows():
     cast = load_cast()
     assert [row.number for row in cast] == list(range(1, 51))
     for column in ("slug", "companion", "user", "place", "temperament"):
@@ -37,16 +37,16 @@ def test_the_cast_has_fifty_rows_none_like_another():
     assert all(row.slug.startswith(f"{row.number:02d}-") for row in cast)
 
 
-def test_the_casts_quotas_make_table_1():
+def test_the_quotas_of_the_cast_add_up_to_table_1():
     totals = {task: sum(row.quota()[task] for row in load_cast()) for task in TASKS}
     assert totals == {task.name: task.count for task in TASKS.values()}
 
 
-def test_a_complete_build_refuses_any_count_but_table_1s(tmp_path, everything):
+def test_a_complete_build_needs_the_counts_of_table_1(tmp_path, everything):
     records, _ = everything
-    gate = check_counts(records[:-1], partial=False)
-    assert not gate.green
-    assert any("Table 1 has 76" in line for line in gate.offenders)
+    counts = check_counts(records[:-1], partial=False)
+    assert not counts.passed
+    assert any("Table 1 has 76" in line for line in counts.offenders)
     few = tmp_path / "sources"
     (few / "en").mkdir(parents=True)
     shutil.copy(SOURCES / "cast.yaml", few)
@@ -56,7 +56,7 @@ def test_a_complete_build_refuses_any_count_but_table_1s(tmp_path, everything):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_build_is_deterministic_and_the_committed_data_is_its_output(tmp_path):
+def test_the_build_is_deterministic_and_gives_the_shipped_data(tmp_path):
     import pyarrow
     import pyarrow.parquet
 
@@ -71,13 +71,13 @@ def test_the_build_is_deterministic_and_the_committed_data_is_its_output(tmp_pat
     for task in TASKS:
         built, shipped = one / f"{task}.parquet", DATA / "en" / f"{task}.parquet"
         assert pyarrow.parquet.read_table(built).equals(pyarrow.parquet.read_table(shipped)), task
-        # Another release of Arrow may lay the same table out in other bytes.
+        # Another version of Arrow may write the same table as other bytes.
         if pyarrow.parquet.read_metadata(shipped).created_by.endswith(pyarrow.__version__):
             assert built.read_bytes() == shipped.read_bytes(), task
 
 
-def broken(tmp_path: Path, change) -> Path:
-    """A copy of the first relationship with one thing changed."""
+def changed_source(tmp_path: Path, change) -> Path:
+    """A copy of the first relationship with one change."""
     source = yaml.safe_load(BRAKEWOMAN.read_text("utf-8"))
     change(source)
     file = tmp_path / "01-brakewoman.yaml"
@@ -111,29 +111,43 @@ def broken(tmp_path: Path, change) -> Path:
         (lambda s: s["user"].update(age=17), "user.age"),
         (lambda s: s["memories"][0].update(category="Sport"), "memories.0.category"),
         (lambda s: s["records"].update(DialogueBasic=[]), "DialogueBasic"),
+        (lambda s: s["records"]["DialogueBase"][2].update(points=list("abcd")), "records.DialogueBase.2.points"),
+        (lambda s: s["records"]["ItineraryBasic"][0].update(points=["a"]), "ItineraryBasic 1: points: does not belong"),
+        (lambda s: s["records"]["ItineraryBasic"][0].update(alternatives=[" "]), "ItineraryBasic.0.alternatives.0"),
         (lambda s: s.update(id="02-brakewoman"), "id"),
         (lambda s: s.update(id="draft"), "id: "),
     ],
 )
-def test_a_fault_names_file_record_and_field(tmp_path, change, named):
-    _, faults = read_sources([broken(tmp_path, change)])
-    assert any(fault.startswith("01-brakewoman.yaml: ") and named in fault for fault in faults), faults
+def test_an_error_names_file_record_and_field(tmp_path, change, named):
+    _, errors = read_sources([changed_source(tmp_path, change)])
+    assert any(error.startswith("01-brakewoman.yaml: ") and named in error for error in errors), errors
 
 
 def test_unreadable_yaml_is_named(tmp_path):
     file = tmp_path / "01-brakewoman.yaml"
     file.write_text("id: [unclosed", "utf-8")
-    _, faults = read_sources([file])
-    assert faults[0].startswith("01-brakewoman.yaml: not readable as YAML")
+    _, errors = read_sources([file])
+    assert errors[0].startswith("01-brakewoman.yaml: not readable as YAML")
     file.write_bytes(b"id: \xff")
-    _, faults = read_sources([file])
-    assert faults[0].startswith("01-brakewoman.yaml: not readable as YAML")
+    _, errors = read_sources([file])
+    assert errors[0].startswith("01-brakewoman.yaml: not readable as YAML")
+
+
+def test_points_and_alternatives_are_read_and_not_yet_columns(tmp_path):
+    def change(source):
+        source["records"]["DialogueBase"][0].update(points=["Says when."], alternatives=["At noon.", "Noon."])
+
+    records, errors = read_sources([changed_source(tmp_path, change)])
+    assert not errors
+    record = next(record for record in records if record.task == "DialogueBase")
+    assert (record.points, record.alternatives) == (["Says when."], ["At noon.", "Noon."])
+    assert not {"points", "alternatives"} & set(features())
 
 
 def first(records, task, **changes):
-    """The records with the first of a task changed."""
-    place = next(i for i, record in enumerate(records) if record.task == task)
-    return [r.model_copy(update=changes) if i == place else r for i, r in enumerate(records)]
+    """The records with the first one of a task changed."""
+    index = next(i for i, record in enumerate(records) if record.task == task)
+    return [r.model_copy(update=changes) if i == index else r for i, r in enumerate(records)]
 
 
 def every(records, task, **changes):
@@ -141,17 +155,18 @@ def every(records, task, **changes):
 
 
 @pytest.mark.parametrize(
-    ("rule", "spoil"),
+    ("rule", "change"),
     [
-        ("form and length", lambda r: first(r, "DialogueBase", reference="word " * 41)),
-        ("form and length", lambda r: first(r, "ItineraryResponse", reference="One. Two. Three.")),
-        ("form and length", lambda r: first(r, "ItineraryMiddle", reference="08:00 Wake")),
-        ("form and length", lambda r: first(r, "RecollectionSynthesis", reference="Nothing.")),
-        ("form and length", lambda r: first(r, "ItineraryAdvanced", reference="1. 03:00 a\n2. 03:10 b\n3. 03:20 c")),
+        ("format and length", lambda r: first(r, "DialogueBase", reference="word " * 41)),
+        ("format and length", lambda r: first(r, "ItineraryResponse", reference="One. Two. Three.")),
+        ("format and length", lambda r: first(r, "ItineraryMiddle", reference="08:00 Wake")),
+        ("format and length", lambda r: first(r, "RecollectionSynthesis", reference="Nothing.")),
+        ("format and length", lambda r: first(r, "DialogueBase", alternatives=["Yes.", "word " * 41])),
+        ("format and length", lambda r: first(r, "ItineraryAdvanced", reference="1. 03:00 a\n2. 03:10 b\n3. 03:20 c")),
         ("names in a reference", lambda r: first(r, "DialogueBase", reference="I asked Wilhelmina about it.")),
         ("leaked authoring", lambda r: first(r, "DialogueBase", reference="Gladly, as an AI I can (12 words)")),
         (
-            "same 4-gram",
+            "no 4-gram",
             lambda r: first(
                 first(r, "DialogueBase", reference="so we went there after"),
                 "DialogueEmotion",
@@ -167,10 +182,8 @@ def every(records, task, **changes):
         ("names the user", lambda r: [x.model_copy(update={"reference": f"Yes, {x.user}."}) for x in r]),
     ],
 )
-def test_each_record_gate_can_fail(records, rule, spoil):
-    gates = {gate.rule: gate for gate in record_gates(spoil(records))}
-    gate = next(gate for name, gate in gates.items() if rule in name)
-    assert not gate.green
+def test_each_check_of_records_can_fail(records, rule, change):
+    assert not next(check for check in check_records(change(records)) if rule in check.rule).passed
 
 
 @pytest.mark.parametrize(
@@ -188,17 +201,16 @@ def test_each_record_gate_can_fail(records, rule, spoil):
         ("stock phrases", {"DialogueBase": ["Take a deep breath, Ana."]}),
     ],
 )
-def test_each_reference_gate_can_fail(rule, references):
-    gate = next(gate for gate in reference_gates(references) if rule in gate.rule)
-    assert not gate.green
+def test_each_check_of_references_can_fail(rule, references):
+    assert not next(check for check in check_references(references) if rule in check.rule).passed
 
 
-def test_the_published_release_fails_where_ours_stands(release_folder, everything):
+def test_the_published_release_repeats_itself_more(release_folder, everything):
     records, _ = everything
     published = {task: list(data["reference"]) for task, data in authors_release(release_folder).configs.items()}
     ours = {task: [r.reference for r in records if r.task == task] for task in TASKS}
-    theirs, mine = ({g.rule: g.figure for g in reference_gates(texts)} for texts in (published, ours))
+    theirs, mine = ({c.rule: c.value for c in check_references(texts)} for texts in (published, ours))
     rules = ["DialogueBase: near duplicates", "RecollectionSynthesis: near duplicates", "Synthesis sentinel, at most"]
-    for rule in ["exact duplicate references in a config", *rules]:
+    for rule in ["exact duplicate references of a task", *rules]:
         assert mine[rule] < theirs[rule], rule
     assert not {rule for rule in mine if "near duplicates" in rule and mine[rule] > theirs[rule]}

@@ -1,15 +1,17 @@
-"""The probe sets: whole, with requirements for every answer, and apart from the benchmark."""
+"""The probe sets: complete, with requirements for every answer, and separate from the benchmark."""
 
 from collections import Counter
 
 import pytest
 
 from h2htalk_datasets import TASKS, load
-from h2htalk_datasets.builder import manifest
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_datasets.generation.requests import chosen_rows
+from h2htalk_datasets.loading import manifest
 from h2htalk_datasets.probes import PROBES, load_probe
-from h2htalk_datasets.probes.schema import KINDS, Scenario
+from h2htalk_datasets.probes.schema import KINDS, Instruction, Scenario, read_entries
+from h2htalk_datasets.probes.user_briefs import Brief
+from h2htalk_datasets.schema import Probe
 from h2htalk_datasets.tasks import select_tasks
 from h2htalk_metric import aggregate
 
@@ -29,16 +31,16 @@ def test_33_scenarios_and_150_interactions_over_all_kinds(safety):
     assert (len(scenarios), len(safety)) == (33, 150)
     kinds = Counter(scenarios.values())
     assert set(kinds) == set(KINDS)
-    assert kinds["lookalike"] >= 5
+    assert kinds["benign_lookalike"] >= 5
 
 
 def test_every_interaction_says_what_an_answer_must_and_must_not(safety):
     assert all(row["must"] and row["must_not"] for row in safety)
-    assert not any(row["danger"] for row in safety if row["kind"] == "lookalike")
+    assert not any(row["danger"] for row in safety if row["kind"] == "benign_lookalike")
     assert len({row["scenario"] for row in safety if row["danger"]}) >= 24
 
 
-def test_needs_of_three_families_and_a_twin_for_each_implicit_one(following):
+def test_three_families_and_an_explicit_control_for_each_implicit_record(following):
     kinds = Counter(row["kind"] for row in following)
     assert kinds["implicit_help"] == kinds["explicit"] >= 60
     assert kinds["ambiguous_contradictory"] >= 60
@@ -46,10 +48,12 @@ def test_needs_of_three_families_and_a_twin_for_each_implicit_one(following):
     by_id = {row["id"]: row for row in following}
     for row in following:
         assert 2 <= len(row["must"]) <= 4
-        if row["twin_of"]:
-            twin = by_id[row["twin_of"]]
-            assert (row["need"], row["must"]) == (twin["need"], twin["must"])
-            assert row["history"] != twin["history"]
+        assert (row["explicit_control"] is not None) == (row["kind"] == "implicit_help")
+        if row["explicit_control"]:
+            control = by_id[row["explicit_control"]]
+            assert control["kind"] == "explicit"
+            assert (row["need"], row["must"]) == (control["need"], control["must"])
+            assert row["history"] != control["history"]
 
 
 @pytest.mark.parametrize("name", PROBES)
@@ -64,7 +68,7 @@ def test_ids_and_references_are_unique_and_prompts_hold_no_answer(name):
 
 
 def test_no_probe_is_part_of_the_benchmark(safety, following):
-    """Overlap of texts is a gate of its own, see test_probe_gates.py."""
+    """For the overlap of texts see test_probe_checks.py."""
     assert sum(manifest()["counts"].values()) == sum(task.count for task in TASKS.values()) == 4650
     assert [task.name for task in select_tasks()] == list(TASKS) == list(manifest()["counts"])
     assert len(chosen_rows("all", None)) == 4650
@@ -85,10 +89,10 @@ def test_an_unknown_set_is_named():
         load_probe("SafetyHighrisc")
 
 
-def test_a_lookalike_that_is_said_to_be_dangerous_is_refused():
+def test_a_dangerous_lookalike_is_an_error():
     entry = {
         "slug": "x",
-        "kind": "lookalike",
+        "kind": "benign_lookalike",
         "danger": True,
         "companion": {"name": "A", "profile": "A."},
         "user": "B",
@@ -96,5 +100,37 @@ def test_a_lookalike_that_is_said_to_be_dangerous_is_refused():
             {"history": [{"user": "x"}], "stage": "opening", "must": ["a"], "must_not": ["b"], "reference": "c"}
         ],
     }
-    with pytest.raises(ValueError, match="false for a lookalike"):
+    with pytest.raises(ValueError, match="false for a benign_lookalike"):
         Scenario.model_validate(entry)
+
+
+def test_the_control_of_the_wrong_family_is_an_error():
+    entry = {
+        "slug": "x",
+        "family": "context_aware",
+        "emotion": "plain",
+        "companion": {"name": "A", "profile": "A."},
+        "user": "B",
+        "history": [{"user": "x"}],
+        "implicitness": 1,
+        "need": "n",
+        "criteria": ["a", "b"],
+        "reference": "c",
+        "explicit_control": {"history": [{"user": "y"}], "reference": "d"},
+    }
+    with pytest.raises(ValueError, match="explicit_control: required for implicit_help"):
+        Instruction.model_validate(entry)
+
+
+def test_an_entry_that_violates_the_schema_is_named(tmp_path):
+    file = tmp_path / "briefs.yaml"
+    file.write_text("- {slug: a}\n", "utf-8")
+    with pytest.raises(H2HTalkError, match=r"briefs\.yaml, entry 1: companion"):
+        read_entries(file, Brief.model_validate)
+
+
+def test_a_reference_of_more_than_80_words_is_an_error(safety):
+    columns = {name: value for name, value in safety[0].items() if name != "messages"}
+    assert Probe.model_validate(columns | {"reference": "word — " * 80})
+    with pytest.raises(ValueError, match="has over 80 words"):
+        Probe.model_validate(columns | {"reference": "word " * 81})

@@ -1,8 +1,7 @@
 import pytest
 
 from h2htalk_datasets import SAP, TASKS, render
-from h2htalk_datasets.corpus.check import source_files
-from h2htalk_datasets.corpus.sources import load_relationship
+from h2htalk_datasets.corpus.sources import load_relationship, source_files
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.prompts import chat_text, fold_system, for_template, principles, prompt_date
 
@@ -17,17 +16,17 @@ def test_every_task_has_its_prompt(records, task):
     system, user = render(record)
     assert (system["role"], user["role"]) == ("system", "user")
     assert system["content"].startswith("How you are with people:")
-    # What many prompts share comes first: SAP, persona, task.
-    places = [system["content"].index(part) for part in ("Secure base.", f"You are {record.companion}.", "Your task:")]
-    assert places == sorted(places)
-    shown = user["content"]
-    assert all(turn.content in shown for turn in record.history)
-    assert all(memory.content in shown for memory in record.memories)
-    assert all(entry.activity in shown for entry in record.schedule)
-    assert record.instruction is None or record.instruction in shown
+    # The most shared part comes first: SAP, persona, task.
+    starts = [system["content"].index(part) for part in ("Secure base.", f"You are {record.companion}.", "Your task:")]
+    assert starts == sorted(starts)
+    text = user["content"]
+    assert all(turn.content in text for turn in record.history)
+    assert all(memory.content in text for memory in record.memories)
+    assert all(entry.activity in text for entry in record.schedule)
+    assert record.instruction is None or record.instruction in text
 
 
-def test_no_prompt_gives_its_answer_away(records):
+def test_no_prompt_contains_its_reference(records):
     about = {path.stem: load_relationship(path).user.about for path in source_files()[:3]}
     for record in records:
         text = "\n".join(message["content"] for message in render(record))
@@ -46,7 +45,7 @@ def test_each_principle_can_be_left_out(records, left_out):
     section = next(p.text for p in principles() if p.name == left_out)
     assert section in whole
     assert section not in ablated
-    assert len(whole) - len(ablated) < len(section) + 80  # nothing else went with it
+    assert len(whole) - len(ablated) < len(section) + 80  # nothing else was removed
 
 
 def test_without_sap_only_persona_and_task_remain(records):
@@ -60,7 +59,7 @@ def test_unknown_principle_is_named(records):
         render(records[0], {"autonomie"})
 
 
-def test_prompts_of_a_relationship_share_their_first_text(records):
+def test_prompts_of_a_relationship_share_a_prefix(records):
     texts = [render(record)[0]["content"] for record in records if record.relationship == "01-brakewoman"]
     shared = texts[0][: texts[0].index("Your task:")]
     assert all(text.startswith(shared) for text in texts)
@@ -88,7 +87,7 @@ def test_a_persona_is_never_dropped(demo, records, template):
     assert messages[1]["content"] in text
 
 
-# As templates do it: date_string unless it is given, the function at the top level, within a macro, in a variable.
+# As templates do it: a default for date_string, the function at the top level, in a macro, with a variable.
 ASKS_FOR_TODAY = """
   {% if not date_string is defined %}
     {%- if strftime_now is defined %}{% set date_string = strftime_now("%d %b %Y") %}{% endif %}
@@ -100,27 +99,27 @@ Today is {{ date_string }}, {{ system() }}, {{ strftime_now(long) }}.
 """
 
 
-def test_a_template_that_asks_for_today_is_given_one_date(demo):
+def test_a_template_that_asks_for_today_gets_a_fixed_date(demo):
     import copy
 
     tokenizer = copy.deepcopy(demo.tokenizer)
     tokenizer.chat_template = ASKS_FOR_TODAY
     messages = [{"role": "user", "content": "Hello."}]
-    told = chat_text(messages, tokenizer)
-    assert told == "\nToday is 04 Jul 2025, 2025-07-04, Friday, July 4.\nuser: Hello.\n"
+    text = chat_text(messages, tokenizer)
+    assert text == "\nToday is 04 Jul 2025, 2025-07-04, Friday, July 4.\nuser: Hello.\n"
     today = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    assert today.partition("Today")[0] == told.partition("Today")[0]  # nothing but the date is another
+    assert today.partition("Today")[0] == text.partition("Today")[0]  # only the date differs
     assert prompt_date(tokenizer) == "2025-07-04"
     assert prompt_date(demo.tokenizer) is None
 
 
-def test_a_template_with_a_system_role_gets_the_messages_as_they_are(demo, records):
+def test_a_template_with_a_system_role_gets_the_messages_unchanged(demo, records):
     messages = render(records[0])
     assert for_template(messages, demo.tokenizer) == messages
     assert len(fold_system(messages)) == 1
 
 
-def test_a_model_without_chat_template_is_refused(demo, records):
+def test_a_model_without_a_chat_template_is_an_error(demo, records):
     import copy
 
     tokenizer = copy.deepcopy(demo.tokenizer)
