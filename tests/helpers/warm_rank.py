@@ -1,4 +1,4 @@
-"""A rank of generation that starts in a moment: forked from a server that has all libraries imported already."""
+"""Ranks of generation that start fast: forked from a server that has imported all libraries already."""
 
 import faulthandler
 import multiprocessing
@@ -28,17 +28,17 @@ _SERVER.set_forkserver_preload(
 
 def start_ranks(count: int, port: str, arguments: Sequence[str], log: Path) -> list[BaseProcess]:
     """Start the ranks of one job as a launcher would, each by `python -m h2htalk_datasets.generation ARGUMENTS`."""
-    ranks = [_SERVER.Process(target=_be_rank, args=(rank, count, port, arguments, log)) for rank in range(count)]
+    ranks = [_SERVER.Process(target=_run_rank, args=(rank, count, port, arguments, log)) for rank in range(count)]
     for rank in ranks:
         rank.start()
     return ranks
 
 
-def _be_rank(rank: int, count: int, port: str, arguments: Sequence[str], log: Path) -> None:
+def _run_rank(rank: int, count: int, port: str, arguments: Sequence[str], log: Path) -> None:
     with log.open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    faulthandler.dump_traceback_later(240, file=2)  # so that the log of a rank that hangs says where
+    faulthandler.dump_traceback_later(240, file=2)  # shows in the log where a rank hangs
     if count > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count)}
         os.environ |= {"LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}

@@ -62,8 +62,8 @@ def test_an_error_on_one_rank_reaches_both(parts, embedder, error):
     assert on_two_ranks(parts, embedder) == [error] * 2
 
 
-def test_ranks_of_a_training_loop_do_not_wait_for_one_that_cannot_go_on():
+def test_ranks_of_a_training_loop_do_not_wait_for_a_rank_that_failed():
     done = run(*torchrun(2, [str(PROGRAMS / "answer_on_ranks.py")]))
-    said = sorted(line for line in done.stdout.splitlines() if line.startswith("RANK "))
+    errors = sorted(line for line in done.stdout.splitlines() if line.startswith("RANK "))
     reason = "MemoryError: one prompt is too long"
-    assert said == [f"RANK 0 H2HTalkError: another rank could not go on ({reason})", f"RANK 1 {reason}"], done.stderr
+    assert errors == [f"RANK 0 H2HTalkError: another rank failed ({reason})", f"RANK 1 {reason}"], done.stderr

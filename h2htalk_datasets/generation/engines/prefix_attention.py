@@ -81,23 +81,24 @@ def _attend(
     own_keys, own_values = key[:, :, tokens:], value[:, :, tokens:]
     scores = torch.cat(
         [
-            _rows_first(_heads_first(grouped) @ prefix.keys.mT, rows),
+            rows_first(heads_first(grouped) @ prefix.keys.mT, rows),
             grouped @ own_keys.mT + prefix.own_mask[..., : own_keys.shape[2]],
         ],
         dim=-1,
     )
     weights = torch.softmax(scores * (width**-0.5 if scaling is None else scaling), dim=-1)
-    over_prefix = _rows_first(_heads_first(weights[..., :tokens]) @ prefix.values, rows)
+    over_prefix = rows_first(heads_first(weights[..., :tokens]) @ prefix.values, rows)
     output = over_prefix + weights[..., tokens:] @ own_values
     return output.reshape(rows, 1, query.shape[1], -1), None
 
 
-def _heads_first(tensor: torch.Tensor) -> torch.Tensor:
+def heads_first(tensor: torch.Tensor) -> torch.Tensor:
     """From (rows, key heads, queries per key head, n) to (key heads, rows * queries, n)."""
     return tensor.transpose(0, 1).flatten(1, 2)
 
 
-def _rows_first(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+def rows_first(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    """From (key heads, rows * queries, n) to (rows, key heads, queries per key head, n)."""
     return tensor.unflatten(1, (rows, -1)).transpose(0, 1)
 
 

@@ -1,4 +1,4 @@
-"""Two ranks answer in memory, and rank 1 can't go on; each prints what it then raised. Run by test_distributed.py."""
+"""Two ranks answer in memory and rank 1 fails; each prints the error it gets. Run by test_distributed.py."""
 
 from h2htalk_datasets.generation import Prompt
 from h2htalk_datasets.generation.distributed.state import DistributedState
@@ -6,21 +6,21 @@ from h2htalk_datasets.generation.in_memory import answer_all
 
 
 class Engine:
-    """Has nothing to answer on rank 0, and on rank 1 not the memory to."""
+    """Has no answers on rank 0, and no memory on rank 1."""
 
     def prepare(self, prompts):
         return [1] * len(prompts)
 
     def stream(self, batches):
-        if group.rank == 1:
+        if state.rank == 1:
             raise MemoryError("one prompt is too long")
         return []
 
 
-group = DistributedState()
+state = DistributedState()
 try:
-    answer_all(Engine(), [Prompt("id", "t", "g", (), 4)], batch_size=1, seed=0, state=group, key="run")
+    answer_all(Engine(), [Prompt("id", "t", "g", (), 4)], batch_size=1, seed=0, state=state, key="run")
 except Exception as error:
-    # One write: unbuffered, as torchrun runs it, print writes its line break apart, and the other rank comes between.
-    print(f"RANK {group.rank} {type(error).__name__}: {error}\n", end="", flush=True)
-group.close()
+    # One write: unbuffered, as under torchrun, print writes its line break separately, after another rank's text.
+    print(f"RANK {state.rank} {type(error).__name__}: {error}\n", end="", flush=True)
+state.close()

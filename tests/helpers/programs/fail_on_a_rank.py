@@ -1,6 +1,7 @@
-"""The generation module with a fault on one rank; run by test_failure.py under real launchers.
+"""The generation module with an error on one rank; run by test_job_failures.py and test_two_nodes.py.
 
-Arguments: the rank, where it fails (open, prepare, answer), how (known, unknown), then those of the module.
+Arguments: the rank, where it fails (open, prepare, answer), the kind of error (expected, unexpected), then the options
+of the module.
 """
 
 import os
@@ -13,20 +14,20 @@ from h2htalk_datasets.generation.cli import run_app
 from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.run_folder import RunFolder
 
-rank, place, how = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-owner = RunFolder if place == "open" else TransformersEngine
-method = getattr(owner, place)
+rank, method_name, kind = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+owner = RunFolder if method_name == "open" else TransformersEngine
+method = getattr(owner, method_name)
 
 
 def fail(*args, **kwargs):
     if os.environ["RANK"] != str(rank):
-        if place == "answer":
-            time.sleep(600)  # the others are in a batch that will not end
+        if method_name == "answer":
+            time.sleep(600)  # the other ranks have a batch that does not end
         return method(*args, **kwargs)
     print(f"FAILED AT {time.time()}\n", end="", flush=True)  # one write: other ranks print too
-    raise H2HTalkError("the cable is loose; plug it in") if how == "known" else ZeroDivisionError("no cable")
+    raise H2HTalkError("the cable is loose; plug it in") if kind == "expected" else ZeroDivisionError("no cable")
 
 
-setattr(owner, place, fail)
+setattr(owner, method_name, fail)
 sys.argv[1:] = sys.argv[4:]
 run_app(app)

@@ -1,11 +1,8 @@
-"""The client of OpenAI-compatible servers: retries, bounds, reasons, and keys that go nowhere."""
+"""The client of OpenAI-compatible servers: retries, time limits, reasons, and keys that are never written."""
 
 import asyncio
-import gc
 import itertools
-import logging
 import re
-import threading
 import time
 from email.utils import formatdate
 
@@ -13,14 +10,14 @@ import pytest
 from helpers.servers import FAULTS, completion, faulty, nobody, scripted, trickling
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation import chat_client as chat_api
-from h2htalk_datasets.generation.chat_client import ChatAPI, NoReply, as_they_land, public_url
+from h2htalk_datasets.generation.chat_client import ChatClient, RequestFailed, public_url
+from h2htalk_datasets.generation.concurrency import as_completed
 
-ASK = [{"role": "user", "content": "hello"}]
+MESSAGES = [{"role": "user", "content": "hello"}]
 
 
-def ask(api, **body):
-    return next(as_they_land([api.complete(ASK, **body)], 1))
+def complete(client, **body):
+    return next(as_completed([client.complete(MESSAGES, **body)], 1))
 
 
 @pytest.fixture(autouse=True)
@@ -30,199 +27,202 @@ def no_key(monkeypatch):
 
 def test_a_reply_with_its_counts():
     with scripted(lambda request: "good evening to you") as server:
-        reply = ask(ChatAPI("m", server.url), temperature=0, max_tokens=7)
-    assert (reply.text, reply.finish_reason, reply.prompt_tokens, reply.new_tokens) == (
-        "good evening to you",
-        "stop",
-        11,
-        4,
-    )
-    assert server.asked == [{"model": "m", "messages": ASK, "temperature": 0, "max_tokens": 7}]
+        reply = complete(ChatClient("m", server.url), temperature=0, max_tokens=7)
+    counts = (reply.prompt_tokens, reply.new_tokens)
+    assert (reply.text, reply.finish_reason, counts) == ("good evening to you", "stop", (11, 4))
+    assert server.requests == [{"model": "m", "messages": MESSAGES, "temperature": 0, "max_tokens": 7}]
 
 
-def test_half_a_character_can_be_written_down():
+def test_half_a_surrogate_pair_can_be_stored():
     with scripted(lambda request: "a\ud800b \ud83d\ude00") as server:
-        assert ask(ChatAPI("m", server.url)).text == "a\ufffdb \U0001f600"
+        assert complete(ChatClient("m", server.url)).text == "a\ufffdb \U0001f600"
 
 
-def test_thoughts_kept_apart_by_the_server():
-    body = completion("yes")
-    body["choices"][0]["message"]["reasoning_content"] = "let me see"
-    with scripted(lambda request: body) as server:
-        assert ask(ChatAPI("m", server.url)).reasoning == "let me see"
-
-
-@pytest.mark.parametrize(("sent", "kept"), [("and so\ud83d", "and so\ufffd"), (["a", "list"], None)])
-def test_thoughts_that_could_not_be_written_down_cost_no_answer(sent, kept):
+@pytest.mark.parametrize(
+    ("sent", "stored"), [("let me see", "let me see"), ("and so\ud83d", "and so\ufffd"), (["a", "list"], None)]
+)
+def test_thoughts_that_the_server_separates_from_the_answer(sent, stored):
     body = completion("yes")
     body["choices"][0]["message"]["reasoning_content"] = sent
     with scripted(lambda request: body) as server:
-        reply = ask(ChatAPI("m", server.url))
-    assert (reply.text, reply.reasoning) == ("yes", kept)
+        reply = complete(ChatClient("m", server.url))
+    assert (reply.text, reply.reasoning) == ("yes", stored)
 
 
-def test_a_third_of_calls_spoiled_and_every_answer_arrives():
+def test_every_answer_arrives_though_a_third_of_requests_fails():
     with scripted(lambda r: f"echo {r['messages'][0]['content']}") as server, faulty(server.url, 0.33, seed=4) as proxy:
-        api = ChatAPI("m", proxy.url, timeout=1.0, retries=8)
+        client = ChatClient("m", proxy.url, timeout=1.0, retries=8)
 
         async def one(number):
-            return number, (await api.complete([{"role": "user", "content": str(number)}])).text
+            return number, (await client.complete([{"role": "user", "content": str(number)}])).text
 
-        said = dict(as_they_land((one(n) for n in range(60)), 16))
-    assert said == {n: f"echo {n}" for n in range(60)}
-    assert set(proxy.faults) == set(FAULTS)  # each kind was met
+        replies = dict(as_completed((one(n) for n in range(60)), 16))
+    assert replies == {n: f"echo {n}" for n in range(60)}
+    assert set(proxy.faults) == set(FAULTS)  # each kind occurred
 
 
 @pytest.mark.parametrize("status", [400, 500])
 def test_a_refusal_is_a_reason(status):
     refusal = (status, {"error": {"message": "the prompt is too long"}})
-    with scripted(lambda r: refusal) as server, pytest.raises(NoReply, match="the prompt is too long"):
-        ask(ChatAPI("m", server.url, retries=1))
-    assert len(server.asked) == {400: 1, 500: 2}[status]  # only what may pass is tried again
+    with scripted(lambda r: refusal) as server, pytest.raises(RequestFailed, match="the prompt is too long"):
+        complete(ChatClient("m", server.url, retries=1))
+    assert len(server.requests) == {400: 1, 500: 2}[status]  # only a temporary error is retried
 
 
 def test_a_refusal_of_another_shape_is_a_reason_too():
-    said, shown = {"detail": [{"loc": ["body", "n"]}]}, r"Error code: 422 - .*'loc': \['body', 'n'\]"
-    with scripted(lambda r: (422, said)) as server, pytest.raises(NoReply, match=shown):
-        ask(ChatAPI("m", server.url))
+    body, shown = {"detail": [{"loc": ["body", "n"]}]}, r"Error code: 422 - .*'loc': \['body', 'n'\]"
+    with scripted(lambda r: (422, body)) as server, pytest.raises(RequestFailed, match=shown):
+        complete(ChatClient("m", server.url))
 
 
-def test_what_no_completion_is_is_kept_raw():
-    with scripted(lambda r: {"choices": []}) as server, pytest.raises(NoReply, match="no chat completion") as error:
-        ask(ChatAPI("m", server.url, retries=1))
+def test_a_reply_that_is_not_a_completion_is_stored_raw():
+    with (
+        scripted(lambda r: {"choices": []}) as server,
+        pytest.raises(RequestFailed, match="not a chat completion") as error,
+    ):
+        complete(ChatClient("m", server.url, retries=1))
     assert error.value.raw == '{"choices": []}'
-    assert len(server.asked) == 2
+    assert (len(server.requests), error.value.discarded_replies) == (2, 2)
 
 
-def test_a_reply_that_quotes_the_key_is_kept_without_it(monkeypatch):
+def test_a_reply_that_quotes_the_key_is_stored_without_it(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    # The second quotation would be cut in two where what is kept ends.
-    said = {"you sent": "sk-very-secret", "and": "x" * 1956 + "sk-very-secret"}
-    with scripted(lambda r: said) as server, pytest.raises(NoReply) as error:
-        ask(ChatAPI("m", server.url, retries=0))
+    # The second quotation is at the place where the stored text ends.
+    body = {"you sent": "sk-very-secret", "and": "x" * 1956 + "sk-very-secret"}
+    with scripted(lambda r: body) as server, pytest.raises(RequestFailed) as error:
+        complete(ChatClient("m", server.url, retries=0))
     assert '{"you sent": "***"' in error.value.raw and "sk-" not in error.value.raw
     assert len(error.value.raw) <= 2000
 
 
-def test_faults_of_several_kinds_share_one_count_and_each_wait_is_said(monkeypatch, capfd):
+def test_faults_of_several_kinds_share_one_count_and_each_wait_is_one_line(monkeypatch, capfd):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     replies = itertools.cycle([(500, {"error": {"message": "sk-very-secret is \x1b[31minside"}}), {"choices": []}])
-    with scripted(lambda r: next(replies)) as server, pytest.raises(NoReply, match="inside"):
-        ask(ChatAPI("m", server.url, retries=2))
-    assert len(server.asked) == 3
+    with scripted(lambda r: next(replies)) as server, pytest.raises(RequestFailed, match="inside"):
+        complete(ChatClient("m", server.url, retries=2))
+    assert len(server.requests) == 3
     first, second = capfd.readouterr().err.splitlines()
-    assert first.startswith(f"{server.url}: Error code: 500") and "; try 2 of 3 in 0." in first
-    assert second.startswith(f"{server.url}: the server's reply is no chat completion; try 3 of 3 in 1.")
+    assert first.startswith(f"{server.url}: Error code: 500") and "; attempt 2 of 3 in 0." in first
+    assert second.startswith(f"{server.url}: the server's reply is not a chat completion; attempt 3 of 3 in 1.")
     assert "secret" not in first and "\x1b" not in first
 
 
-def test_a_server_that_trickles_is_timed_out():
-    begun = time.monotonic()
-    with trickling(30) as server, pytest.raises(H2HTalkError, match=r"no answer .*no whole reply within 2 s"):
-        ask(ChatAPI("m", server.url, timeout=2.0, retries=1))
-    assert len(server.asked) == 2
-    assert time.monotonic() - begun < 25  # a single reply would take thirty
+def test_an_attempt_ends_though_the_server_sends_byte_after_byte():
+    start = time.monotonic()
+    with trickling(30) as server, pytest.raises(H2HTalkError, match=r"no answer .*no complete reply within 2 s"):
+        complete(ChatClient("m", server.url, timeout=2.0, retries=1))
+    assert len(server.requests) == 2
+    assert time.monotonic() - start < 25  # a single reply would take thirty
 
 
-def test_a_server_that_never_answered_is_given_up_after_three_tries(capfd):
+def test_a_server_that_never_replied_is_given_three_attempts(capfd):
     with nobody() as url, pytest.raises(H2HTalkError) as error:
-        ask(ChatAPI("m", url))
-    said = rf"no answer from {url} \(.*\); see that the server runs, or raise --timeout"
-    assert re.fullmatch(said, str(error.value))
-    assert [line.split("; ")[-1][:10] for line in capfd.readouterr().err.splitlines()] == ["try 2 of 7", "try 3 of 7"]
+        complete(ChatClient("m", url))
+    line = rf"no answer from {url} \(.*\); check that the server runs, or use a longer --timeout"
+    assert re.fullmatch(line, str(error.value))
+    waits = [line.split("; ")[-1][:14] for line in capfd.readouterr().err.splitlines()]
+    assert waits == ["attempt 2 of 7", "attempt 3 of 7"]
 
 
-def test_a_call_has_an_end_though_the_server_is_there(monkeypatch):
-    monkeypatch.setattr(chat_api, "_PATIENCE", 3.0)
-    with scripted(lambda r: (503, {"error": {"message": "busy"}})) as server, pytest.raises(NoReply, match="busy"):
-        ask(ChatAPI("m", server.url, retries=1000))
-    assert 2 <= len(server.asked) <= 3  # at once, after half a second, and after a whole one if the machine is not slow
+def test_a_call_ends_though_the_server_stays_busy():
+    with scripted(lambda r: (503, {"error": {"message": "busy"}})) as server, pytest.raises(RequestFailed) as error:
+        complete(ChatClient("m", server.url, retries=1000, max_seconds=3.0))
+    assert "busy" in str(error.value)
+    assert 2 <= len(server.requests) <= 3  # at once, after half a second, and after one more if the machine is not slow
 
 
-def test_a_server_that_is_gone_ends_all_after_three_calls(capfd):
+def test_a_lost_server_ends_the_run_after_three_calls(capfd):
     with scripted(lambda r: (200, completion("here"), {"Connection": "close"})) as server:
-        api = ChatAPI("m", server.url, retries=0)
-        assert ask(api).text == "here"
-    for _ in range(2):  # it is not there any more
-        with pytest.raises(NoReply):
-            ask(api)
-    with pytest.raises(H2HTalkError, match=rf"lost {server.url} \(.*\); what it answered is kept"):
-        ask(api)
+        client = ChatClient("m", server.url, retries=0)
+        assert complete(client).text == "here"
+    for _ in range(2):  # nobody listens any more
+        with pytest.raises(RequestFailed):
+            complete(client)
+    with pytest.raises(H2HTalkError, match=rf"lost {server.url} \(.*\); its answers are on disk"):
+        complete(client)
 
 
 def busy(seconds):
     return 429, {"error": {"message": "slow down"}}, {"Retry-After": seconds}
 
 
-def test_a_long_wait_is_waited(monkeypatch):
-    waits = []
+@pytest.fixture
+def waits(monkeypatch):
+    """The seconds of each wait; no time passes."""
+    seconds = []
 
-    async def sleep(seconds):
-        waits.append(seconds)
+    async def sleep(delay):
+        seconds.append(delay)
 
-    monkeypatch.setattr(chat_api.asyncio, "sleep", sleep)
-    replies = iter([busy("150"), "here"])
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    return seconds
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"),
+    [("150", 150, 187.5), ("2.5", 2.5, 3.2), ("-3", 0.5, 0.7), ("nan", 0.5, 0.7), ("soon", 0.5, 0.7)],
+)
+def test_the_wait_that_a_server_asks_for(value, low, high, waits):
+    replies = iter([busy(value), "here"])
     with scripted(lambda r: next(replies)) as server:
-        assert ask(ChatAPI("m", server.url)).text == "here"
-    assert len(waits) == 1 and 150 <= waits[0] <= 187.5
+        assert complete(ChatClient("m", server.url)).text == "here"
+    assert len(waits) == 1 and low <= waits[0] <= high
+
+
+def test_the_wait_may_be_a_date(waits):
+    replies = iter([busy(formatdate(time.time() + 90, usegmt=True)), "here"])
+    with scripted(lambda r: next(replies)) as server:
+        assert complete(ChatClient("m", server.url)).text == "here"
+    assert 60 <= waits[0] <= 120
 
 
 def test_a_wait_that_is_too_long_is_the_reason():
-    with scripted(lambda r: busy("3600")) as server, pytest.raises(NoReply, match="slow down.* asks to wait 3600 s"):
-        ask(ChatAPI("m", server.url))
-    assert len(server.asked) == 1
+    with scripted(lambda r: busy("3600")) as server, pytest.raises(RequestFailed, match="slow down.* wait 3600 s"):
+        complete(ChatClient("m", server.url))
+    assert len(server.requests) == 1
 
 
-def test_a_wait_may_be_a_date():
-    date = formatdate(time.time() + 90, usegmt=True)
-    assert chat_api._retry_after({"retry-after": date}) == pytest.approx(90, abs=30)
-    assert [chat_api._retry_after({"retry-after": said}) for said in ("2.5", "-3", "nan", "soon", "")] == [
-        2.5,
-        0,
-        0,
-        0,
-        0,
-    ]
-    assert chat_api._retry_after({}) == 0
+def test_a_value_that_is_too_large_is_not_a_rejected_field():
+    text = "'max_tokens' or 'max_completion_tokens' is too large: 9000. The maximum context length is 8192 tokens."
+    reply = (400, {"error": {"message": text}})
+    with scripted(lambda r: reply) as server, pytest.raises(RequestFailed, match="too large"):
+        complete(ChatClient("m", server.url), max_tokens=9000)
+    assert len(server.requests) == 1
 
 
-def test_a_field_with_too_much_in_it_is_no_refused_field():
-    said = "'max_tokens' or 'max_completion_tokens' is too large: 9000. The maximum context length is 8192 tokens."
-    with scripted(lambda r: (400, {"error": {"message": said}})) as server, pytest.raises(NoReply, match="too large"):
-        ask(ChatAPI("m", server.url), max_tokens=9000)
-    assert len(server.asked) == 1
-
-
-def test_a_wrong_key_or_model_ends_all_in_one_line(monkeypatch):
+@pytest.mark.parametrize(
+    ("status", "match"), [(401, "rejects the API key; set OPENAI_API_KEY"), (404, "has no model 'm'")]
+)
+def test_a_wrong_key_or_model_ends_the_run_in_one_line(status, match, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     refusal = {"error": {"message": "Incorrect API key provided: sk-very-secret"}}
-    for status, match in ((401, "refuses the key; set OPENAI_API_KEY"), (404, "knows no model 'm'")):
-        with scripted(lambda r, s=status: (s, refusal)) as server, pytest.raises(H2HTalkError, match=match) as error:
-            ask(ChatAPI("m", server.url))
-        assert "secret" not in str(error.value)
-        assert server.headers[0]["authorization"] == "Bearer sk-very-secret"
+    with scripted(lambda r: (status, refusal)) as server, pytest.raises(H2HTalkError, match=match) as error:
+        complete(ChatClient("m", server.url))
+    assert "secret" not in str(error.value)
+    assert server.headers[0]["authorization"] == "Bearer sk-very-secret"
 
 
-def test_a_key_with_a_lines_end_is_the_key_and_an_impossible_one_is_not_shown(monkeypatch, capfd):
+def test_a_key_may_end_with_a_line_break_and_a_malformed_one_is_not_shown(monkeypatch, capfd):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\r\n")
     with scripted(lambda request: "yes") as server:
-        assert ask(ChatAPI("m", server.url)).text == "yes"
+        assert complete(ChatClient("m", server.url)).text == "yes"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-sec\nret")
-    with pytest.raises(H2HTalkError, match="OPENAI_API_KEY holds characters that no key has") as refused:
-        ChatAPI("m", server.url)
-    assert "sk-sec" not in str(refused.value) + "".join(capfd.readouterr())
+    with pytest.raises(H2HTalkError, match="OPENAI_API_KEY has characters that are not allowed in a key") as error:
+        ChatClient("m", server.url)
+    assert "sk-sec" not in str(error.value) + "".join(capfd.readouterr())
 
 
-def test_no_key_for_openai_itself():
+def test_openai_itself_needs_a_key():
     with pytest.raises(H2HTalkError, match="set OPENAI_API_KEY"):
-        ChatAPI("gpt-4o")
+        ChatClient("gpt-4o")
 
 
-def test_no_address_is_taken_from_the_environment(monkeypatch):
+def test_the_address_is_not_read_from_the_environment(monkeypatch):
+    with scripted(lambda request: "here") as server, scripted(lambda request: "elsewhere") as other:
+        monkeypatch.setenv("OPENAI_BASE_URL", other.url)
+        assert complete(ChatClient("m", server.url)).text == "here"
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
-    api = ChatAPI("gpt-4o")
-    assert str(api._client.base_url).rstrip("/") == api.url == "https://api.openai.com/v1"
+    assert ChatClient("gpt-4o").url == "https://api.openai.com/v1"
 
 
 def test_addresses_lose_their_secrets():
@@ -231,85 +231,9 @@ def test_addresses_lose_their_secrets():
         public_url("localhost:8000")
 
 
-def test_in_flight_is_bounded_and_jobs_are_taken_late():
-    lock, now, most, taken = threading.Lock(), [0], [0], []
-
-    async def job(number):
-        with lock:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-        await asyncio.sleep(0.1)
-        with lock:
-            now[0] -= 1
-        return number
-
-    def jobs():
-        for number in range(20):
-            taken.append(number)
-            yield job(number)
-
-    landing = as_they_land(jobs(), 4)
-    first = next(landing)
-    assert len(taken) <= 4
-    assert sorted([first, *landing]) == list(range(20))
-    assert most[0] == 4
-
-
-def test_an_exception_ends_all_and_cancels_the_rest():
-    ended = []
-
-    async def slow():
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            ended.append(True)
-            raise
-
-    async def breaks():
-        raise H2HTalkError("no")
-
-    start = time.monotonic()
-    with pytest.raises(H2HTalkError, match="no"):
-        list(as_they_land([slow(), breaks()], 2))
-    while not ended and time.monotonic() - start < 10:
-        time.sleep(0.01)
-    assert ended and time.monotonic() - start < 10
-
-
-def test_what_has_landed_is_not_lost_to_an_exception():
-    over = []
-
-    async def job(number):
-        await asyncio.sleep(0.2 if number else 0)
-        over.append(number)
-        if number == 1:
-            raise H2HTalkError("no")
-        return number
-
-    landing = as_they_land((job(number) for number in range(6)), 8)
-    said = [next(landing)]
-    while len(over) < 6:  # as with a slow disk: all others land meanwhile
-        time.sleep(0.1)
-    time.sleep(0.2)
-    with pytest.raises(H2HTalkError, match="no"):
-        said.extend(landing)
-    assert sorted(said) == [0, 2, 3, 4, 5]
-
-
-def test_of_jobs_that_fail_together_one_is_told(caplog):
-    async def breaks(number):
-        raise H2HTalkError(f"no {number}")
-
-    for _ in range(200):
-        with pytest.raises(H2HTalkError, match=r"no \d"):
-            list(as_they_land((breaks(number) for number in range(8)), 8))
-    gc.collect()
-    assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
-
-
-def test_works_where_a_loop_is_running():
+def test_works_in_a_running_loop():
     async def inside():
         with scripted(lambda r: "here") as server:
-            return ask(ChatAPI("m", server.url)).text
+            return complete(ChatClient("m", server.url)).text
 
     assert asyncio.run(inside()) == "here"

@@ -8,7 +8,7 @@ import pytest
 from helpers.launch import arguments, asked_ids, free_port, lines_on_disk
 
 from h2htalk_datasets.generation import Settings, generate
-from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_datasets.generation.requests import chosen_rows
 
 RUNS, SEED = 50, 20250703
 
@@ -49,7 +49,7 @@ def other_than(count: int, chance: random.Random) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_fifty_killed_runs_end_as_the_uninterrupted_one(settings, uninterrupted, tmp_path):
-    from warm_rank import start_ranks
+    from helpers.warm_rank import start_ranks
 
     chance = random.Random(SEED)
     ids = [row["id"] for row in chosen_rows(settings.tasks, settings.limit)]

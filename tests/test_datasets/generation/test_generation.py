@@ -10,21 +10,20 @@ from helpers.launch import alone, arguments, lines_on_disk, started, torchrun
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan
-from h2htalk_datasets.generation.engines import models
-from h2htalk_datasets.generation.engines.models import load_model
-from h2htalk_datasets.generation.engines.transformers import TransformersEngine, _Draw
-from h2htalk_datasets.generation.run import chosen_rows
+from h2htalk_datasets.generation.engines.models import checkpoint_digest, load_model
+from h2htalk_datasets.generation.engines.transformers import SeededSampling, TransformersEngine
+from h2htalk_datasets.generation.requests import chosen_rows
 from h2htalk_datasets.prompts import render
 
 TASKS = "DialogueBase,RecollectionRefinement,ItineraryResponse"  # short answers
 
 
-def prompts_of(rows, room=12):
-    return [Prompt(r["id"], r["task"], r["relationship"], tuple(render(r)), room) for r in rows]
+def prompts_of(rows, max_new_tokens=12):
+    return [Prompt(r["id"], r["task"], r["relationship"], tuple(render(r)), max_new_tokens) for r in rows]
 
 
 def plain_answer(loaded, prompt):
-    """What `model.generate` says to one prompt alone, without cache tricks or batching."""
+    """What `model.generate` answers to one prompt alone, without our cache and without a batch."""
     text = loaded.tokenizer.apply_chat_template(list(prompt.messages), tokenize=False, add_generation_prompt=True)
     ids = loaded.tokenizer(text, add_special_tokens=False, return_tensors="pt")
     with torch.inference_mode():
@@ -33,16 +32,16 @@ def plain_answer(loaded, prompt):
 
 
 @pytest.fixture(scope="module")
-def plainly_answered(demo):
-    """Four prompts with rooms of their own, and what the demo model says to each alone."""
+def plain_answers(demo):
+    """Four prompts with different limits of new tokens, and what the demo model answers to each alone."""
     prompts = prompts_of(chosen_rows("DialogueBase,ItineraryResponse", 2))
     prompts = [Prompt(p.id, p.task, "one group", p.messages, 8 + i) for i, p in enumerate(prompts)]
     return prompts, [plain_answer(demo, prompt) for prompt in prompts]
 
 
 @pytest.mark.parametrize("reuse", [True, False])
-def test_batches_answer_as_plain_generation_does(demo, plainly_answered, reuse):
-    prompts, expected = plainly_answered
+def test_batches_answer_as_plain_generation_does(demo, plain_answers, reuse):
+    prompts, expected = plain_answers
     engine = TransformersEngine(demo, reuse_prefix=reuse)
     lengths = engine.prepare(prompts)
     answers = engine.answer(prompts, seed=0)
@@ -57,54 +56,57 @@ def test_sampling_is_seeded_by_the_batch(tiny_model):
     engine = TransformersEngine(load_model(str(tiny_model)), temperature=1.0)
     prompts = prompts_of(chosen_rows("DialogueBase", 4))
     engine.prepare(prompts)
-    one, again, other = (engine.answer(prompts[:1], seed) for seed in (1, 1, 2))
-    assert one == again != other
+    first, same, other = (engine.answer(prompts[:1], seed) for seed in (1, 1, 2))
+    assert first == same != other
 
 
-def test_sampling_does_not_depend_on_how_memory_cut_the_batch(tiny_model):
+def test_sampling_does_not_depend_on_how_many_rows_fit_into_memory(tiny_model):
     engine = TransformersEngine(load_model(str(tiny_model)), temperature=1.0)
     same = prompts_of(chosen_rows("DialogueBase", 1)) * 2
     prompts = prompts_of(chosen_rows("DialogueBase,ItineraryResponse", 2))
     prompts = [Prompt(p.id, p.task, "one group", p.messages, 8 + i) for i, p in enumerate(prompts)]
     engine.prepare([*same, *prompts])
-    whole = engine.answer(prompts, 5)
+    at_once = engine.answer(prompts, 5)
     for rows in (2, 1):
-        engine._most_rows = rows
-        assert engine.answer(prompts, 5) == whole
+        engine.max_rows = rows
+        assert engine.answer(prompts, 5) == at_once
     first, second = engine.answer(same, 5)
-    assert first.text != second.text  # each row draws by itself
+    assert first.text != second.text  # each row has its own random numbers
 
 
-def test_draws_follow_the_probabilities_of_all_tokens():
+def test_samples_follow_the_probabilities_of_all_tokens():
     scores = torch.tensor([[0.6, 0.3, 0.1], [0.1, 0.0, 0.9]]).log()
-    draw = _Draw([1, 2], torch.device("cpu"))
-    drawn = torch.stack([draw(None, scores).argmax(-1) for _ in range(4000)])
-    shares = torch.stack([(drawn == token).float().mean(0) for token in range(3)], dim=1)
+    sampling = SeededSampling([1, 2], torch.device("cpu"))
+    samples = torch.stack([sampling(None, scores).argmax(-1) for _ in range(4000)])
+    shares = torch.stack([(samples == token).float().mean(0) for token in range(3)], dim=1)
     assert torch.allclose(shares, scores.exp(), atol=0.03)  # four standard errors
     assert shares[1, 1] == 0
-    flat = _Draw([3], torch.device("cpu"))
-    assert len({int(flat(None, torch.zeros(1, 200)).argmax()) for _ in range(1000)}) > 150  # no top-k of 50
+
+
+def test_samples_are_not_limited_to_the_fifty_most_likely_tokens():
+    sampling = SeededSampling([3], torch.device("cpu"))
+    assert len({int(sampling(None, torch.zeros(1, 200)).argmax()) for _ in range(1000)}) > 150
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_process_keeps_its_random_state(tiny_model, temperature):
     engine = TransformersEngine(load_model(str(tiny_model)), temperature=temperature, top_p=0.9)
-    prompts = prompts_of(chosen_rows("DialogueBase", 2), room=4)
+    prompts = prompts_of(chosen_rows("DialogueBase", 2), max_new_tokens=4)
     before = torch.get_rng_state()
     engine.prepare(prompts)
     engine.answer(prompts, 1)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_checkpoints_own_sampling_defaults_do_not_leak(tiny_model):
+def test_a_checkpoints_own_sampling_defaults_are_not_used(tiny_model):
     loaded = load_model(str(tiny_model))
     loaded.model.generation_config.repetition_penalty = 5.0
     loaded.model.generation_config.max_length = 3
     prompts = prompts_of(chosen_rows("DialogueBase", 1))
-    spoiled, clean = TransformersEngine(loaded), TransformersEngine(load_model(str(tiny_model)))
-    for engine in (spoiled, clean):
+    changed, original = TransformersEngine(loaded), TransformersEngine(load_model(str(tiny_model)))
+    for engine in (changed, original):
         engine.prepare(prompts)
-    assert spoiled.answer(prompts, 0) == clean.answer(prompts, 0)
+    assert changed.answer(prompts, 0) == original.answer(prompts, 0)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,7 @@ def settings(tiny_model):
 
 @pytest.fixture(scope="module")
 def uninterrupted(settings, tmp_path_factory):
-    return generate(settings, tmp_path_factory.mktemp("runs") / "whole").read_bytes()
+    return generate(settings, tmp_path_factory.mktemp("runs") / "uninterrupted").read_bytes()
 
 
 def test_a_run_is_complete_and_in_the_records_order(settings, uninterrupted):
@@ -123,18 +125,18 @@ def test_a_run_is_complete_and_in_the_records_order(settings, uninterrupted):
     assert set(lines[0]) == {"id", "prediction", "task", "finish_reason", "prompt_tokens", "new_tokens"}
 
 
-def test_a_finished_run_is_left_as_it_is(settings, uninterrupted, tmp_path):
+def test_a_complete_run_is_not_changed(settings, uninterrupted, tmp_path):
     first = generate(settings, tmp_path / "run")
     shards = sorted((tmp_path / "run" / "shards").iterdir())
     assert generate(settings, tmp_path / "run").read_bytes() == first.read_bytes() == uninterrupted
     assert sorted((tmp_path / "run" / "shards").iterdir()) == shards
 
 
-def test_a_partial_batch_is_answered_whole_again(settings, uninterrupted, tmp_path):
+def test_a_partial_batch_is_answered_again_in_full(settings, uninterrupted, tmp_path):
     out = tmp_path / "run"
     generate(settings, out)
     shard = next((out / "shards").iterdir())
-    shard.write_bytes(shard.read_bytes()[:-20])  # a torn last line
+    shard.write_bytes(shard.read_bytes()[:-20])  # a partial last line
     (out / "predictions.jsonl").unlink()
     assert generate(settings, out).read_bytes() == uninterrupted
     assert (out / "set_aside.jsonl").exists()
@@ -170,44 +172,44 @@ def test_kill_nine_loses_nothing(killed, resumed, settings, uninterrupted, tmp_p
         assert job.ended_within(300) == 0, job.output
     assert (out / "predictions.jsonl").read_bytes() == uninterrupted
     total = len(chosen_rows(settings.tasks, settings.limit))
-    assert lines_on_disk(out) <= total + killed * settings.batch_size  # what was on disk was not asked again
+    assert lines_on_disk(out) <= total + killed * settings.batch_size  # what was on disk was not generated again
 
 
 def test_sampled_answers_are_the_same_at_two_processes_and_after_a_kill(settings, uninterrupted, tmp_path):
     sampled, out = replace(settings, temperature=0.8), tmp_path / "run"
-    whole = generate(sampled, tmp_path / "whole").read_bytes()
+    expected = generate(sampled, tmp_path / "uninterrupted").read_bytes()
     with started([*torchrun(2), *arguments(sampled, out)], tmp_path / "log") as job:
         job.wait_until(lambda: lines_on_disk(out) >= 8)
         job.kill()
-    assert lines_on_disk(out) >= 8  # by two processes; the rest by one
-    assert generate(sampled, out).read_bytes() == whole != uninterrupted
+    assert lines_on_disk(out) >= 8  # by two processes; the others by one
+    assert generate(sampled, out).read_bytes() == expected != uninterrupted
 
 
 def test_two_jobs_never_share_a_folder(settings, tmp_path):
     settings, out = replace(settings, limit=200), tmp_path / "run"
     with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:
         job.wait_until(lambda: lines_on_disk(out) >= 2)
-        job.process.send_signal(signal.SIGSTOP)  # at work for as long as this test needs
+        job.process.send_signal(signal.SIGSTOP)  # does not end while this test runs
         with pytest.raises(H2HTalkError, match="another job is at work"):
             generate(settings, out)
 
 
 def test_an_unknown_model_is_one_line():
-    with pytest.raises(H2HTalkError, match="can't load the model 'nobody/nothing'"):
+    with pytest.raises(H2HTalkError, match="cannot load the model 'nobody/nothing'"):
         load_model("nobody/nothing")
 
 
-def test_a_revision_is_of_the_checkpoint_and_not_of_what_lies_beside(tmp_path):
+def test_the_digest_is_of_the_checkpoints_files_and_not_of_subfolders(tmp_path):
     weights, size = tmp_path / "model.safetensors", 64 * 2**20
     weights.write_bytes(bytes(size))
-    before = models._digest(tmp_path)
+    before = checkpoint_digest(tmp_path)
     (tmp_path / "run" / "shards").mkdir(parents=True)
     (tmp_path / "run" / "run.json").write_text("{}")
-    assert models._digest(tmp_path) == before
+    assert checkpoint_digest(tmp_path) == before
     with weights.open("r+b") as handle:  # one matrix in the middle, of a layer of 256 by 256
         handle.seek(size // 3)
         handle.write(b"\1" * 256 * 256 * 2)
-    assert models._digest(tmp_path) != before
+    assert checkpoint_digest(tmp_path) != before
 
 
 def test_unknown_dtype_is_named(tiny_model):
@@ -215,7 +217,7 @@ def test_unknown_dtype_is_named(tiny_model):
         load_model(str(tiny_model), dtype="float33")
 
 
-def test_the_plan_covers_the_whole_corpus_at_any_size(tiny_model):
+def test_the_plan_has_every_record_of_the_corpus():
     rows = chosen_rows()
     prompts = prompts_of(rows)
     plan = make_plan(prompts, [len(p.messages[0]["content"]) for p in prompts], 16)

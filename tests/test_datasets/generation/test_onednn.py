@@ -1,21 +1,25 @@
-"""oneDNN's products: the same numbers as torch's, also after weights changed, and gradients where they are wanted."""
+"""oneDNN's products: the same numbers as torch's, also after weights have changed, and gradients where needed."""
 
 import copy
 
 import pytest
 import torch
 
-from h2htalk_datasets.generation.engines import onednn
+from h2htalk_datasets.generation.engines.onednn import MAX_PACKED_ROWS, multiply_by_onednn
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
 
 
+def layers():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.GELU(), torch.nn.Linear(48, 16, bias=False)).eval()
+
+
 @pytest.fixture(params=[True, False], ids=["decodes", "prefills"])
 def model(request):
-    torch.manual_seed(0)
-    layers = torch.nn.Sequential(torch.nn.Linear(32, 48), torch.nn.GELU(), torch.nn.Linear(48, 16, bias=False)).eval()
-    onednn.multiply_by_onednn(layers, decodes=request.param)
-    return layers
+    model = layers()
+    multiply_by_onednn(model, decodes=request.param)
+    return model
 
 
 def by_torch(model, inputs):
@@ -25,7 +29,7 @@ def by_torch(model, inputs):
     return plain(inputs)
 
 
-@pytest.mark.parametrize("rows", [1, 3, onednn._FEW, onednn._FEW + 1, 300])
+@pytest.mark.parametrize("rows", [1, 3, MAX_PACKED_ROWS, MAX_PACKED_ROWS + 1, 300])
 @torch.inference_mode()
 def test_products_are_torchs_for_few_rows_and_many(model, rows):
     inputs = torch.randn(rows, 1, 32)
@@ -33,7 +37,7 @@ def test_products_are_torchs_for_few_rows_and_many(model, rows):
 
 
 @torch.inference_mode()
-def test_a_changed_weight_is_seen(model):
+def test_a_changed_weight_is_noticed(model):
     inputs = torch.randn(4, 32)
     before = model(inputs)
     with torch.inference_mode(False), torch.no_grad():
@@ -46,15 +50,25 @@ def test_a_changed_weight_is_seen(model):
 def test_gradients_are_torchs(model):
     inputs = torch.randn(4, 32)
     with torch.inference_mode():
-        model(inputs)  # keeps the weights in their other order
+        model(inputs)  # packs the weights
     model(inputs).sum().backward()
     assert model[0].weight.grad.abs().sum() > 0
 
 
-def test_what_is_kept_twice_is_in_no_checkpoint_and_ends_at_a_size(model, monkeypatch):
+def test_packed_weights_are_in_no_checkpoint(model):
     with torch.inference_mode():
         model(torch.randn(2, 32))
     assert set(model.state_dict()) == {"0.weight", "0.bias", "2.weight"}
-    monkeypatch.setattr(onednn, "_MOST_BYTES", 10)
-    onednn.multiply_by_onednn(model, decodes=True)
-    assert all(layer.forward.args[2] is None for layer in (model[0], model[2]))
+
+
+@pytest.mark.parametrize(("max_packed_bytes", "packed"), [(10**6, True), (10, False)])
+def test_large_weights_are_not_packed(max_packed_bytes, packed, monkeypatch):
+    reorder, packings = torch.ops.mkldnn._reorder_linear_weight, []
+    monkeypatch.setattr(
+        torch.ops.mkldnn, "_reorder_linear_weight", lambda *args: packings.append(1) or reorder(*args), raising=False
+    )
+    model = layers()
+    multiply_by_onednn(model, decodes=True, max_packed_bytes=max_packed_bytes)
+    with torch.inference_mode():
+        model(torch.randn(2, 32))
+    assert bool(packings) == packed

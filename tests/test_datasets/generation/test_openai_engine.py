@@ -10,8 +10,7 @@ from helpers.servers import FAULTS, completion, faulty, llama, scripted
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import Settings, generate
-from h2htalk_datasets.generation.run import chosen_rows
-from h2htalk_datasets.progress import Progress
+from h2htalk_datasets.generation.requests import chosen_rows
 
 CHOSEN = {"tasks": "DialogueBase,ItineraryResponse,RecollectionSynthesis", "limit": 20}
 
@@ -22,7 +21,7 @@ def key(monkeypatch):
 
 
 def settings(url, **more):
-    return Settings(model="m", base_url=url, in_flight=8, **CHOSEN, **more)
+    return Settings(model="m", base_url=url, max_connections=8, **CHOSEN, **more)
 
 
 def echo(request):
@@ -38,10 +37,10 @@ def test_a_run_sends_the_records_and_settings(tmp_path):
         file = generate(settings(server.url, seed=3), tmp_path / "run")
     rows = chosen_rows(**CHOSEN)
     assert [line["id"] for line in lines(file)] == [row["id"] for row in rows]
-    asked = {request["messages"][-1]["content"]: request for request in server.asked}
-    assert len(server.asked) == len(asked) == len(rows) == 60
+    sent = {request["messages"][-1]["content"]: request for request in server.requests}
+    assert len(server.requests) == len(sent) == len(rows) == 60
     for row, line in zip(rows, lines(file), strict=True):
-        request = asked[row["messages"][-1]["content"]]
+        request = sent[row["messages"][-1]["content"]]
         assert request["messages"] == row["messages"]
         assert line["prediction"] == echo(request).strip()
         assert (request["temperature"], request["top_p"]) == (0.0, 1.0)
@@ -63,21 +62,21 @@ def test_no_key_in_the_run_folder(tmp_path, capfd):
     assert "secret" not in out and "pass-word" not in out
 
 
-def test_thirty_per_cent_of_calls_spoiled_and_the_answers_are_the_same(tmp_path):
+def test_the_answers_are_the_same_though_thirty_per_cent_of_requests_fail(tmp_path):
     with scripted(echo) as server:
         clean = generate(settings(server.url), tmp_path / "clean").read_bytes()
         with faulty(server.url, 0.3, seed=1) as proxy:
-            spoiled = generate(settings(proxy.url, timeout=1.0), tmp_path / "spoiled").read_bytes()
-    assert spoiled == clean
+            retried = generate(settings(proxy.url, timeout=1.0), tmp_path / "retried").read_bytes()
+    assert retried == clean
     assert set(proxy.faults) == set(FAULTS)
-    shards = [line for shard in (tmp_path / "spoiled" / "shards").iterdir() for line in lines(shard)]
+    shards = [line for shard in (tmp_path / "retried" / "shards").iterdir() for line in lines(shard)]
     assert len(shards) == len({line["id"] for line in shards}) == 60
 
 
 @pytest.mark.parametrize("batch_size", [None, 4])
-def test_what_fails_is_named_and_asked_again_by_the_next_run(batch_size, tmp_path):
+def test_failed_prompts_are_listed_and_sent_again_by_the_next_run(batch_size, tmp_path):
     broken = [True]
-    asked_for = settings("", batch_size=batch_size)
+    options = settings("", batch_size=batch_size)
 
     def answer(request):
         if broken[0] and len(request["messages"][-1]["content"]) % 3 == 0:
@@ -85,20 +84,20 @@ def test_what_fails_is_named_and_asked_again_by_the_next_run(batch_size, tmp_pat
         return echo(request)
 
     with scripted(answer) as server:
-        with pytest.raises(H2HTalkError, match=r"\d+ prompts got no answer.*the prompt is too long"):
-            generate(replace(asked_for, base_url=server.url), tmp_path / "run")
+        with pytest.raises(H2HTalkError, match=r"\d+ prompts have no answer.*the prompt is too long"):
+            generate(replace(options, base_url=server.url), tmp_path / "run")
         failures = lines(tmp_path / "run" / "failures.jsonl")
         assert 0 < len(failures) < 60
         assert not (tmp_path / "run" / "predictions.jsonl").exists()
-        before, broken[0] = len(server.asked), False
+        before, broken[0] = len(server.requests), False
         assert before == 60
-        file = generate(replace(asked_for, base_url=server.url), tmp_path / "run")
-        assert len(server.asked) - before == len(failures)  # nothing else was asked again
+        file = generate(replace(options, base_url=server.url), tmp_path / "run")
+        assert len(server.requests) - before == len(failures)  # nothing else was sent again
     assert len(lines(file)) == 60
     assert not (tmp_path / "run" / "failures.jsonl").exists()
 
 
-def test_what_a_content_filter_stops_is_an_answer(tmp_path):
+def test_a_filtered_reply_is_an_answer(tmp_path):
     def answer(request):
         kind = len(request["messages"][-1]["content"]) % 3
         refusal = {"error": {"message": "The response was filtered", "param": "prompt", "code": "content_filter"}}
@@ -106,7 +105,7 @@ def test_what_a_content_filter_stops_is_an_answer(tmp_path):
 
     with scripted(answer) as server:
         file = generate(settings(server.url), tmp_path / "run")
-        assert len(server.asked) == 60
+        assert len(server.requests) == 60
     for row, line in zip(chosen_rows(**CHOSEN), lines(file), strict=True):
         kind = len(row["messages"][-1]["content"]) % 3
         assert line["finish_reason"] == ("content_filter", "content_filter", "stop")[kind]
@@ -115,87 +114,79 @@ def test_what_a_content_filter_stops_is_an_answer(tmp_path):
     assert not (tmp_path / "run" / "failures.jsonl").exists()
 
 
-def openai_refuses(field, said):
-    return 400, {"error": {"message": f"Unsupported {said}", "param": field, "code": "unsupported_parameter"}}
+def openai_rejects(field, text):
+    return 400, {"error": {"message": f"Unsupported {text}", "param": field, "code": "unsupported_parameter"}}
 
 
-def test_fields_that_a_server_refuses_are_renamed_or_left_out_once(tmp_path, capfd):
+def test_rejected_fields_are_renamed_or_left_out_once(tmp_path, capfd):
     extra = {"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "input": 3}
 
     def answer(request):
         if "max_tokens" in request:
-            said = "parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-            return openai_refuses("max_tokens", said)
-        if "seed" in request:  # as Mistral says it
+            text = "parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+            return openai_rejects("max_tokens", text)
+        if "seed" in request:  # in Mistral's words
             return 422, {"object": "error", "message": {"detail": [extra]}, "param": None, "code": None}
         return echo(request)
 
     with scripted(answer) as server:
         file = generate(settings(server.url), tmp_path / "run")
-        assert len(server.asked) <= 60 + 2 * 8  # only what was in flight was asked in vain
+        assert len(server.requests) <= 60 + 2 * 8  # only the first concurrent requests were rejected
     assert len(lines(file)) == 60
-    said = [line for line in capfd.readouterr().err.splitlines() if "refuses" in line]
-    assert said == [
-        f"{server.url} refuses the field max_tokens; from now on it is sent as max_completion_tokens",
-        f"{server.url} refuses the field seed; from now on it is left out",
+    printed = [line for line in capfd.readouterr().err.splitlines() if "rejects" in line]
+    assert printed == [
+        f"{server.url} rejects the field max_tokens; from now on it is sent as max_completion_tokens",
+        f"{server.url} rejects the field seed; from now on it is left out",
     ]
-    taken = {"model", "messages", "max_completion_tokens", "temperature", "top_p"}
-    assert sum(set(request) == taken for request in server.asked) == 60  # the others were asked in vain
+    accepted = {"model", "messages", "max_completion_tokens", "temperature", "top_p"}
+    assert sum(set(request) == accepted for request in server.requests) == 60  # the others were rejected
 
 
-def test_a_refused_temperature_ends_the_run_at_once_and_names_the_option(tmp_path):
+def test_a_rejected_temperature_ends_the_run_at_once_and_names_the_option(tmp_path):
     def answer(request):
         if "temperature" in request:
-            said = f"value: 'temperature' does not support {request['temperature']:g} with this model."
-            return openai_refuses("temperature", said)
+            text = f"value: 'temperature' does not support {request['temperature']:g} with this model."
+            return openai_rejects("temperature", text)
         return echo(request)
 
     with scripted(answer) as server:
-        with pytest.raises(
-            H2HTalkError, match=r"refuses temperature 0 for 'm'; give --temperature 1.*does not support"
-        ):
+        with pytest.raises(H2HTalkError, match=r"rejects temperature 0 for 'm'; use --temperature 1.*does not support"):
             generate(settings(server.url), tmp_path / "run")
-        assert len(server.asked) <= 8
+        assert len(server.requests) <= 8
         assert len(lines(generate(settings(server.url, temperature=1.0), tmp_path / "other"))) == 60
 
 
 def test_the_system_text_can_be_folded(tmp_path):
     with scripted(echo) as server:
         generate(settings(server.url, fold_system=True), tmp_path / "run")
-        with pytest.raises(H2HTalkError, match=r"model.fold_system: True -> \(nothing\)"):
+        with pytest.raises(H2HTalkError, match=r"model.fold_system: True -> \(not set\)"):
             generate(settings(server.url), tmp_path / "run")
     row = chosen_rows(**CHOSEN)[0]
     system, user = row["messages"][0]["content"], row["messages"][1]["content"]
-    assert [{"role": "user", "content": f"{system}\n\n{user}"}] in [request["messages"] for request in server.asked]
-    assert not any(message["role"] == "system" for request in server.asked for message in request["messages"])
+    assert [{"role": "user", "content": f"{system}\n\n{user}"}] in [request["messages"] for request in server.requests]
+    assert not any(message["role"] == "system" for request in server.requests for message in request["messages"])
 
 
-def test_a_refused_key_ends_the_run_at_once(tmp_path):
+def test_a_rejected_key_ends_the_run_at_once(tmp_path):
     with scripted(lambda r: (401, {"error": {"message": "no"}})) as server:
-        with pytest.raises(H2HTalkError, match="refuses the key"):
+        with pytest.raises(H2HTalkError, match="rejects the API key"):
             generate(settings(server.url), tmp_path / "run")
-        assert len(server.asked) <= 8
+        assert len(server.requests) <= 8
 
 
-def test_progress_speaks_before_the_first_answer(capfd):
-    with Progress("answers", 9, 3):
-        pass
-    assert capfd.readouterr().err == "answers: 3/9\n"
-
-
-def test_requests_overlap_up_to_the_cap(tmp_path):
-    lock, full, now, most = threading.Lock(), threading.Event(), [0], [0]
+def test_requests_overlap_up_to_the_limit(tmp_path):
+    lock, full, running, most = threading.Lock(), threading.Event(), [0], [0]
 
     def answer(request):
         with lock:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-            if now[0] == 8:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+            if running[0] == 8:
                 full.set()
         full.wait(10)
         time.sleep(0.05)  # a ninth, if there were one, would come meanwhile
         with lock:
-            now[0] -= 1
+            running[0] -= 1
         return echo(request)
 
     with scripted(answer) as server:
@@ -203,16 +194,16 @@ def test_requests_overlap_up_to_the_cap(tmp_path):
     assert most[0] == 8
 
 
-def test_thoughts_are_kept_beside_the_answer(tmp_path):
+def test_thoughts_are_stored_with_the_answer(tmp_path):
     body = completion("<think>hm</think>Yes.")
     body["choices"][0]["message"]["reasoning_content"] = "first"
     with scripted(lambda r: body) as server:
         file = generate(settings(server.url, thinking_tokens=100), tmp_path / "run")
     assert {(line["prediction"], line["reasoning"]) for line in lines(file)} == {("Yes.", "first\n\nhm")}
-    rooms = {(r["max_tokens"]) for r in server.asked}
+    limits = {request["max_tokens"] for request in server.requests}
     manifest = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))["generation"]
-    assert rooms == set(manifest["max_new_tokens"].values())
-    assert min(rooms) > 100
+    assert limits == set(manifest["max_new_tokens"].values())
+    assert min(limits) > 100
 
 
 @pytest.mark.slow
@@ -220,14 +211,19 @@ def test_a_real_server(tmp_path):
     pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed; make .venv/llama compiles it")
     with llama() as server:
         small = Settings(
-            model="demo", base_url=server.url, tasks="DialogueBase,ItineraryResponse", limit=3, in_flight=2, timeout=300
+            model="demo",
+            base_url=server.url,
+            tasks="DialogueBase,ItineraryResponse",
+            limit=3,
+            max_connections=2,
+            timeout=300,
         )
         file = generate(small, tmp_path / "run")
-        found = lines(file)
-        assert len(found) == 6
-        for line in found:
+        predictions = lines(file)
+        assert len(predictions) == 6
+        for line in predictions:
             assert line["prediction"]
             assert line["prompt_tokens"] > 500  # the persona is in it
             assert line["finish_reason"] in ("stop", "length")
         again = generate(small, tmp_path / "run")
-    assert lines(again) == found
+    assert lines(again) == predictions

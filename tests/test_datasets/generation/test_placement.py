@@ -1,4 +1,4 @@
-"""How a model is loaded: its weights, which GPUs a replica gets, how many prompts memory holds."""
+"""How a model is loaded: its weights, which GPUs a replica gets, how many prompts fit into memory."""
 
 from types import SimpleNamespace
 
@@ -10,12 +10,12 @@ from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, Lla
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.engines.models import (
     Loaded,
-    _placement,
-    _refuse_offloaded,
+    check_not_offloaded,
     load_model,
     replica_devices,
+    weights_placement,
 )
-from h2htalk_datasets.generation.engines.transformers import TransformersEngine, _power_of_two
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine, rows_that_fit
 
 
 def test_replicas_share_a_node_without_overlap():
@@ -26,22 +26,22 @@ def test_replicas_share_a_node_without_overlap():
     assert replica_devices(3, 2, 2) == [0, 1]  # a task that sees its own GPUs only
 
 
-def test_a_replica_begins_at_its_own_device(monkeypatch):
+def test_a_replica_starts_at_its_own_device(monkeypatch):
     current = []
     gpus = {"is_available": lambda: True, "device_count": lambda: 4, "set_device": current.append}
     for name, value in {**gpus, "mem_get_info": lambda index: (1000 * index, 4000)}.items():
         monkeypatch.setattr(f"torch.cuda.{name}", value)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert _placement("cuda:1", 2) == {"device_map": "auto", "max_memory": {2: 1700, 3: 2550}}
+    assert weights_placement("cuda:1", 2) == {"device_map": "auto", "max_memory": {2: 1700, 3: 2550}}
     assert current == [2]
 
 
 def test_weights_that_would_be_read_from_disk_are_refused():
-    whole = SimpleNamespace(hf_device_map={"model.embed_tokens": 2, "model.layers": 3, "lm_head": 3})
-    _refuse_offloaded(whole, 2)
-    whole.hf_device_map["lm_head"] = "disk"
-    with pytest.raises(H2HTalkError, match="doesn't fit into the 2 GPUs of a replica; give it more"):
-        _refuse_offloaded(whole, 2)
+    model = SimpleNamespace(hf_device_map={"model.embed_tokens": 2, "model.layers": 3, "lm_head": 3})
+    check_not_offloaded(model, 2)
+    model.hf_device_map["lm_head"] = "disk"
+    with pytest.raises(H2HTalkError, match="does not fit into the 2 GPUs of a replica; use more"):
+        check_not_offloaded(model, 2)
 
 
 def test_several_devices_need_gpus(tiny_model):
@@ -53,32 +53,31 @@ def test_several_devices_need_gpus(tiny_model):
         load_model(str(tiny_model), devices_per_replica=2)
 
 
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("memory", "row_bytes", "rows"),
+    [(1, 2, 1), (2, 1, 1), (15, 1, 4), (16, 1, 8), (127, 1, 32), (10_000, 1, 64), (64 * GIB, 1000 * 2**20, 32)],
+)
+def test_rows_fit_into_half_of_the_memory_and_are_a_power_of_two(memory, row_bytes, rows):
+    assert rows_that_fit(memory, row_bytes) == rows
+
+
 class OnGPUs:
-    """What the engine asks of a model that lies on two GPUs."""
+    """What the engine reads of a model that is on two GPUs."""
 
     device = torch.device("cuda", 0)
     hf_device_map = {"model.layers.0": "cuda:0", "model.layers.1": "cuda:1"}
 
-    def __init__(self, weights):
-        self.get_memory_footprint = lambda: weights
+    def __init__(self):
         self.generation_config = SimpleNamespace(eos_token_id=1)
 
 
-def test_the_batch_size_does_not_follow_what_others_hold_of_the_memory(demo, monkeypatch):
-    sizes, kept = [], []
-    for free in (10, 30 * 2**30):
-        monkeypatch.setattr("torch.cuda.mem_get_info", lambda device, free=free: (free, 40 * 2**30))
-        engine = TransformersEngine(Loaded(OnGPUs(weights=16 * 2**30), demo.tokenizer, "two GPUs", "0"))
-        engine._longest, engine._bytes_per_token = 1000, lambda: 2**20
-        sizes.append(engine.batch_that_fits())
-        kept.append(engine._prefix_bytes)
-    assert kept == [2 * 2**30, 8 * 2**30]  # no answer depends on this: a tenth of 80 GiB where it is free
-    assert sizes == [32, 32]  # (80 - 16) GiB / 2 / (1000 * 1 MiB) = 32.8
-
-
-@pytest.mark.parametrize(("rows", "size"), [(0.3, 1), (1, 1), (7.9, 4), (8, 8), (63.9, 32), (5000, 64)])
-def test_batch_sizes_are_powers_of_two(rows, size):
-    assert _power_of_two(rows) == size
+@pytest.mark.parametrize(("free", "prefix_bytes"), [(10, 2 * GIB), (30 * GIB, 8 * GIB)])
+def test_prefixes_may_use_a_tenth_of_the_gpus_memory_if_it_is_free(free, prefix_bytes, demo, monkeypatch):
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (free, 40 * GIB))
+    assert TransformersEngine(Loaded(OnGPUs(), demo.tokenizer, "two GPUs", "0")).prefix_bytes == prefix_bytes
 
 
 SIZES = {"vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -100,7 +99,9 @@ def test_a_checkpoint_that_lacks_weights_is_refused(name, demo, tmp_path):
     save_file(
         {key: value for key, value in weights.items() if key != lost}, tmp_path / "model.safetensors", {"format": "pt"}
     )
-    with pytest.raises(H2HTalkError, match=f"can't load the model .*: 1 of its weights are in no file, as {lost};"):
+    with pytest.raises(
+        H2HTalkError, match=f"cannot load the model .*: 1 of its weights are in no file, for example {lost};"
+    ):
         load_model(str(tmp_path))
 
 
@@ -108,7 +109,9 @@ def test_a_checkpoint_of_another_size_is_refused_in_a_line(demo, tmp_path):
     AutoModelForCausalLM.from_config(CHECKPOINTS["llama"]).save_pretrained(tmp_path)
     demo.tokenizer.save_pretrained(tmp_path)
     LlamaConfig(intermediate_size=24, **SIZES).save_pretrained(tmp_path)
-    with pytest.raises(H2HTalkError, match=r"can't load the model .*of its weights have another shape than its config"):
+    with pytest.raises(
+        H2HTalkError, match=r"cannot load the model .*of its weights have another shape than its config"
+    ):
         load_model(str(tmp_path))
 
 
@@ -118,5 +121,5 @@ def test_a_damaged_checkpoint_is_refused_in_a_line(damage, demo, tmp_path):
     demo.tokenizer.save_pretrained(tmp_path)
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100] if damage is None else damage)
-    with pytest.raises(H2HTalkError, match=r"can't load the model .*: SafetensorError: "):
+    with pytest.raises(H2HTalkError, match=r"cannot load the model .*: SafetensorError: "):
         load_model(str(tmp_path))

@@ -1,8 +1,9 @@
-"""Thoughts are cut from an answer and kept."""
+"""Thoughts are cut from an answer and stored."""
 
 import copy
 
 import pytest
+import torch
 from transformers import AddedToken, AutoModelForCausalLM, LlamaConfig
 
 from h2htalk_datasets.generation import Prompt
@@ -20,7 +21,7 @@ ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|
         ("<think>She is cold.</think>\n\nCome in.", "Come in.", "She is cold."),
         ("<thinking>a\nb</thinking>Come in.", "Come in.", "a\nb"),
         ("She is cold.\n</think>\nCome in.", "Come in.", "She is cold."),  # the template opened the block
-        ("<think>She is co", "", "She is co"),  # the room ended within
+        ("<think>She is co", "", "She is co"),  # the limit was reached within
         ("<think></think>Come in.", "Come in.", None),
         ("<think>a</think>Come <think>b</think>in.", "Come in.", "a\n\nb"),
         ("a</think>Come in. <think>and then", "Come in.", "a\n\nand then"),
@@ -46,30 +47,31 @@ def test_cut(text, answer, thoughts):
         ("<|start|>assistant", ""),
     ],
 )
-def test_what_a_prompt_opens(prompt, opened):
+def test_the_tag_that_a_prompt_ends_with(prompt, opened):
     assert opened_by(prompt) == opened
 
 
 @pytest.mark.parametrize(
-    ("opening", "said", "answer", "thoughts"),
+    ("opening", "generated", "answer", "thoughts"),
     [
-        ("<think>\n", "She is co", "", "She is co"),  # the room ended, and no tag is in the text
+        ("<think>\n", "She is co", "", "She is co"),  # the limit was reached, and the text has no tag
         ("<think>\n", "She is cold.</think>Come in.", "Come in.", "She is cold."),
         ("", "[THINK]She is cold.[/THINK]Come in.", "Come in.", "She is cold."),
         ("<|start|>assistant", f"{ANALYSIS}She is cold.{FINAL}Come in.", "Come in.", "She is cold."),
         ("", "Come<|end|> in.", "Come in.", None),
     ],
 )
-def test_thoughts_between_special_tokens_and_in_a_block_that_the_template_opens(demo, opening, said, answer, thoughts):
+def test_thoughts_in_special_tokens_and_in_a_block_of_the_template(demo, opening, generated, answer, thoughts):
     tokenizer = copy.deepcopy(demo.tokenizer)
     names = ("[THINK]", "[/THINK]", "<|channel|>", "<|message|>", "<|start|>", "<|end|>")
     tokenizer.add_tokens([AddedToken(name, special=True) for name in names], special_tokens=True)
     tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}" + opening
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     model = AutoModelForCausalLM.from_config(LlamaConfig(vocab_size=len(tokenizer), **sizes))
-    engine = TransformersEngine(Loaded(model.eval(), tokenizer, "tiny", "0"))
+    new = tokenizer(generated, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    model.generate = lambda input_ids, **options: torch.cat([input_ids, new], dim=1)
+    engine = TransformersEngine(Loaded(model.eval(), tokenizer, "tiny", "0"), reuse_prefix=False)
     prompt = Prompt("a", "DialogueBase", "ana", ({"role": "system", "content": "Be kind."},), 50)
     engine.prepare([prompt])
-    new = tokenizer(said, add_special_tokens=False)["input_ids"]
-    found = engine._answer(prompt, new)
-    assert (found.text, found.reasoning) == (answer, thoughts)
+    [result] = engine.answer([prompt], seed=0)
+    assert (result.text, result.reasoning) == (answer, thoughts)

@@ -1,3 +1,5 @@
+"""Run folders: what survives, what is refused and why, and who may write."""
+
 import errno
 import fcntl
 import json
@@ -34,7 +36,7 @@ def test_answers_survive_and_merge_in_the_records_order(folder):
     assert lines[0]["prediction"] == "grüß\u2028Gott"
 
 
-def test_a_batch_done_twice_counts_once(folder):
+def test_a_batch_generated_twice_counts_once(folder):
     for _ in range(2):
         shard = folder.shard(0)
         shard.append([answer("a")])
@@ -46,7 +48,7 @@ def test_a_batch_done_twice_counts_once(folder):
 @pytest.mark.parametrize(
     "damage", [b'{"id": "b", "predi', b"\x00\xff\n", b'{"id": "zz", "prediction": "x"}\n', b'{"id": "b"}\n', b"[]\n"]
 )
-def test_a_corrupt_line_is_named_set_aside_and_asked_again(folder, damage):
+def test_a_damaged_line_is_listed_and_set_aside(folder, damage):
     folder.shard(0).append([answer("a")])
     shard = next((folder.path / "shards").iterdir())
     with shard.open("ab") as handle:
@@ -54,7 +56,7 @@ def test_a_corrupt_line_is_named_set_aside_and_asked_again(folder, damage):
     answers, notes = folder.answers(["a", "b"])
     assert list(answers) == ["a"]
     assert notes == [f"{shard.name}, line 2: not a prediction of this run"]
-    folder.set_damage_aside(["a", "b"])
+    folder.set_aside_damage(["a", "b"])
     assert folder.answers(["a", "b"]) == (answers, [])
     assert (folder.path / "set_aside.jsonl").read_bytes().strip() == damage.strip()
 
@@ -64,7 +66,7 @@ def test_the_same_manifest_opens_again(folder):
     folder.open(json.loads(json.dumps(MANIFEST)))
 
 
-def test_a_changed_manifest_is_refused_key_by_key(folder):
+def test_a_changed_manifest_is_refused_and_each_key_named(folder):
     folder.unlock()
     changed = {"model": {"name": "demo", "revision": "2"}, "generation": {"seed": 1, "top_p": 0.9}}
     with pytest.raises(H2HTalkError) as error:
@@ -72,20 +74,20 @@ def test_a_changed_manifest_is_refused_key_by_key(folder):
     message = str(error.value)
     assert "model.revision: 1 -> 2" in message
     assert "generation.seed: 0 -> 1" in message
-    assert "generation.top_p: (nothing) -> 0.9" in message
+    assert "generation.top_p: (not set) -> 0.9" in message
     assert "model.name" not in message
     assert folder.manifest() == MANIFEST
 
 
-def test_a_foreign_folder_is_refused_and_left_alone(tmp_path):
+def test_a_folder_with_other_content_is_refused_and_not_changed(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(H2HTalkError, match="no run folder"):
+    with pytest.raises(H2HTalkError, match="is not a run folder"):
         RunFolder(tmp_path).open(MANIFEST)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize("left", [[], [".lock"], [".lock", ".run.json.77.part"]])
-def test_a_folder_left_before_its_manifest_is_begun_again(left, tmp_path):
+def test_a_folder_without_a_manifest_yet_can_be_opened(left, tmp_path):
     for name in left:
         (tmp_path / name).touch()
     run = RunFolder(tmp_path)
@@ -93,141 +95,135 @@ def test_a_folder_left_before_its_manifest_is_begun_again(left, tmp_path):
     assert run.manifest() == MANIFEST and (tmp_path / "shards").is_dir()
 
 
-def test_of_two_jobs_that_begin_a_folder_one_says_what_it_is(folder, monkeypatch):
-    other = RunFolder(folder.path)
-    monkeypatch.setattr(RunFolder, "begun", property(lambda self: False))  # as seen before the first has written
-    monkeypatch.setattr(RunFolder, "refuse_foreign", lambda self: None)
+def test_of_two_jobs_that_start_in_one_folder_one_writes_the_manifest(tmp_path):
+    first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
+    first.lock()  # at work, and its manifest is not written yet
     with pytest.raises(H2HTalkError, match="another job is at work"):
-        other.open({"model": {"name": "other"}})
-    assert folder.manifest() == MANIFEST
+        second.open(MANIFEST)
+    assert not second.exists
 
 
-def test_a_refused_folder_is_not_kept_from_others(folder):
+def test_a_refused_folder_is_not_locked(folder):
     folder.unlock()
-    with pytest.raises(H2HTalkError, match="holds another run"):
+    with pytest.raises(H2HTalkError, match="cannot resume .*settings differ from run.json"):
         RunFolder(folder.path).open({"model": {"name": "other"}})
     RunFolder(folder.path).open(MANIFEST)
 
 
+class Ranks:
+    """Two ranks as the first one sees them; `other` says what the second one has."""
+
+    rank, local_rank, world_size, is_main = 0, 0, 2, True
+
+    def __init__(self, other):
+        self._other = other
+
+    def all_gather(self, value):
+        return [value, self._other(json.loads(json.dumps(value)))]
+
+
+class Model:
+    def prepare(self, prompts):
+        return [1] * len(prompts)
+
+    def identity(self):
+        return {"name": "m", "revision": "1"}
+
+
 def test_ranks_started_for_different_runs_are_refused(tmp_path):
-    class FirstRank:
-        rank, local_rank, world_size, first = 0, 0, 2, True
-
-        def gather(self, value):
-            other = json.loads(json.dumps(value))
-            if "model" in other:
-                other["model"]["revision"] = "2"
-            return [value, other]
-
-    class Model:
-        def prepare(self, prompts):
-            return [1] * len(prompts)
-
-        def identity(self):
-            return {"name": "m", "revision": "1"}
+    def with_other_revision(value):
+        return value | {"model": value["model"] | {"revision": "2"}} if "model" in value else value
 
     settings = Settings("m", "ItineraryInitialization", 1, batch_size=2)
-    with pytest.raises(H2HTalkError, match=r"give all nodes the same. model.revision: 1 on rank 0, 2 on rank 1$"):
-        generate(settings, tmp_path / "run", FirstRank(), engine=Model())
+    with pytest.raises(H2HTalkError, match=r"same options and model.*: model.revision: 1 on rank 0, 2 on rank 1$"):
+        generate(settings, tmp_path / "run", Ranks(with_other_revision), engine=Model())
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
-    ("differing", "told"),
+    ("other", "difference"),
     [
-        ({"split": "static"}, "split: queue on rank 0, static on rank 1"),
         ({"batch_size": None}, "batch_size: 2 on rank 0, None on rank 1"),
         ({"base_url": True}, "base_url: False on rank 0, True on rank 1"),
     ],
 )
-def test_ranks_that_would_go_on_in_other_ways_are_refused_before_they_wait(differing, told, tmp_path):
-    class FirstRank:
-        rank, local_rank, world_size, first = 0, 0, 2, True
-
-        def gather(self, value):
-            return [value, value | differing]
-
-    class Model:
-        def prepare(self, prompts):
-            return [1] * len(prompts)
-
+def test_ranks_that_would_wait_for_each_other_forever_are_refused(other, difference, tmp_path):
     settings = Settings("m", "ItineraryInitialization", 1, batch_size=2)
-    with pytest.raises(H2HTalkError, match=f"give all nodes the same. {told}$"):
-        generate(settings, tmp_path / "run", FirstRank(), engine=Model())
+    with pytest.raises(H2HTalkError, match=f"Differences: {difference}$"):
+        generate(settings, tmp_path / "run", Ranks(lambda value: value | other), engine=Model())
 
 
-def test_where_flock_is_missing_a_left_lock_is_named(folder, monkeypatch):
+def test_without_flock_the_lock_of_a_killed_job_is_named(folder, monkeypatch):
     def flock(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     folder.unlock()
-    left = folder.path / ".lock"
-    left.unlink()  # of a lock with flock only the file's name is left, which means nothing
+    lock_file = folder.path / ".lock"
+    lock_file.unlink()  # with flock the file alone locks nothing
     monkeypatch.setattr(fcntl, "flock", flock)
     with pytest.warns(UserWarning, match="flock not supported"):
         folder.lock()
     folder.unlock()
-    assert not left.exists()
-    left.write_text("123\nanother-node\n")  # as a job leaves it that was killed there
-    with pytest.warns(UserWarning), pytest.raises(H2HTalkError, match=f"another job is at work.*or delete {left} if"):
+    assert not lock_file.exists()
+    lock_file.write_text("123\nanother-node\n")  # left by a job that was killed on that node
+    with (
+        pytest.warns(UserWarning),
+        pytest.raises(H2HTalkError, match=f"another job is at work.*or delete {lock_file} if"),
+    ):
         RunFolder(folder.path).lock()
 
 
-def test_only_the_first_rank_looks_before_the_folder_is_made(tmp_path, monkeypatch):
-    """What another node's file system has once not found, it may not find for a while."""
+def test_only_rank_0_looks_before_the_folder_is_created(tmp_path, monkeypatch):
+    """A network file system may cache on another node that the folder is absent."""
 
     class SecondRank:
-        rank, local_rank, world_size, first = 1, 1, 2, False
+        rank, local_rank, world_size, is_main = 1, 1, 2, False
 
-        def gather(self, value):
-            raise EOFError  # met the others: rank 0 has looked
+        def all_gather(self, value):
+            raise EOFError  # waits for rank 0
 
-    class Model:
-        def prepare(self, prompts):
-            return [1] * len(prompts)
+    def fail(self):
+        pytest.fail("looked at the folder")
 
-    def looked(self):
-        pytest.fail("looked")
-
-    monkeypatch.setattr(RunFolder, "refuse_foreign", looked)
-    monkeypatch.setattr(RunFolder, "begun", property(looked))
+    monkeypatch.setattr(RunFolder, "check_path", fail)
+    monkeypatch.setattr(RunFolder, "exists", property(fail))
     with pytest.raises(EOFError):
         generate(Settings("m", "ItineraryInitialization", 1), tmp_path / "run", SecondRank(), engine=Model())
 
 
-def test_a_folder_that_cant_be_written_is_named(tmp_path):
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(H2HTalkError, match="can't write the run folder"):
+    with pytest.raises(H2HTalkError, match="cannot write the run folder"):
         RunFolder(tmp_path / "file" / "run").open(MANIFEST)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_permission_is_named(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(H2HTalkError, match="can't write the run folder"):
+    with pytest.raises(H2HTalkError, match="cannot write the run folder"):
         RunFolder(tmp_path / "run").open(MANIFEST)
 
 
 def test_a_damaged_manifest_is_named(folder):
     folder.unlock()
     (folder.path / "run.json").write_text("{")
-    with pytest.raises(H2HTalkError, match="not readable as JSON"):
+    with pytest.raises(H2HTalkError, match="not valid JSON"):
         folder.open(MANIFEST)
 
 
-def test_folders_of_two_disks_come_together_and_foreign_ones_do_not(folder, tmp_path):
-    other, foreign = RunFolder(tmp_path / "other"), RunFolder(tmp_path / "foreign")
+def test_shards_of_another_disk_are_imported_if_they_are_of_the_same_run(folder, tmp_path):
+    other, unrelated = RunFolder(tmp_path / "other"), RunFolder(tmp_path / "unrelated")
     other.open(MANIFEST)
-    foreign.open({**MANIFEST, "generation": {"seed": 1}})
+    unrelated.open({**MANIFEST, "generation": {"seed": 1}})
     folder.shard(0).append([answer("a")])
     growing = other.shard(1)
     growing.append([answer("b")])
-    assert folder.take_in(other) == 1
-    assert folder.take_in(other) == 0
+    assert folder.import_shards(other) == 1
+    assert folder.import_shards(other) == 0
     assert folder.merge(["a", "b", "c"]) == ["c"]
     growing.append([answer("c")])
-    assert folder.take_in(other) == 1  # the shard has grown since
-    with pytest.raises(H2HTalkError, match=r"foreign holds another run.*generation.seed: 1 -> 0"):
-        folder.take_in(foreign)
+    assert folder.import_shards(other) == 1  # the shard has grown since
+    with pytest.raises(H2HTalkError, match=r"unrelated is not a part of the run.*generation.seed: 1 -> 0"):
+        folder.import_shards(unrelated)
     assert folder.merge(["a", "b", "c"]) == []
     assert folder.predictions_file.read_text().count("\n") == 3
