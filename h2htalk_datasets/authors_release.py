@@ -1,6 +1,6 @@
 """Read the references that the paper's authors published, from a local copy of their repository.
 
-Of the benchmark's data the repository holds only ``{"response": ...}`` lines in Chinese, without prompts. It also holds
+Of the benchmark's data the repository has only ``{"response": ...}`` lines in Chinese, without prompts. It also has
 prompt templates, a persona text and scorers, but not the values that fill the templates, so the prompts cannot be
 rebuilt. It has no licence, so nothing of it is shipped here. Two files have swapped contents. Their number of lines
 tells: in Table 1 DialogueSchedule has 533 records and ItineraryInitialization has 76.
@@ -65,7 +65,7 @@ def authors_release(folder: str | Path) -> AuthorsRelease:
 
     texts = {task: _read(Path(folder) / f"{name}.jsonl") for task, name in _FILES.items()}
     if not any(texts.values()):
-        raise H2HTalkError(f"{folder} holds none of the published files ({', '.join(_FILES.values())}, as .jsonl)")
+        raise H2HTalkError(f"{folder} has none of the published files ({', '.join(_FILES.values())}, as .jsonl)")
     release = AuthorsRelease()
     if len(texts["DialogueSchedule"]) < len(texts["ItineraryInitialization"]):
         swapped = texts["ItineraryInitialization"], texts["DialogueSchedule"]

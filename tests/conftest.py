@@ -25,10 +25,10 @@ examples.load_profile("reproducible")
 
 @pytest.fixture(scope="session")
 def records() -> list[Record]:
-    """The records of the three first relationships, without messages."""
-    found, faults = read_sources(source_files()[:3])
-    assert not faults
-    return found
+    """The records of the first three relationships, without messages."""
+    first_three, errors = read_sources(source_files()[:3])
+    assert not errors
+    return first_three
 
 
 @pytest.fixture(scope="session")

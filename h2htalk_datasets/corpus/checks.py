@@ -78,7 +78,7 @@ def check_corpus(files: Sequence[Path], *, partial: bool, language: str = "en") 
 
     Args:
         files: relationship files.
-        partial: whether there may be fewer than all fifty relationships; each file's own quota always holds.
+        partial: whether there may be fewer than all fifty relationships; each file must have its own quota.
         language: language of the records.
 
     Returns:
@@ -119,7 +119,7 @@ def check_counts(records: Sequence[Record], *, partial: bool) -> Check:
 
 
 def check_records(records: Sequence[Record]) -> list[Check]:
-    """The checks that need whole records: formats, names, needs, and the style of Dialogue per relationship."""
+    """The checks that need complete records: formats, names, needs, and the style of Dialogue per relationship."""
     dialogue = [record for record in records if record.task.startswith("Dialogue")]
     base = [record for record in records if record.task == "DialogueBase"]
     unstated = _share(dialogue, lambda r: r.need in ("implicit", "evolving"))

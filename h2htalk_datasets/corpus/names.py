@@ -59,8 +59,8 @@ def _prompt_text(record: Record) -> str:
 
 def _words_and_parts(text: str) -> set[str]:
     """The words of a text in lower case, and the parts of words with hyphens."""
-    whole = {_SHORT_ENDING.sub("", word) for word in re.findall(r"[\w’'-]+", text.lower())}
-    return whole | {part for word in whole for part in word.split("-")}
+    complete = {_SHORT_ENDING.sub("", word) for word in re.findall(r"[\w’'-]+", text.lower())}
+    return complete | {part for word in complete for part in word.split("-")}
 
 
 def _allowed_words(identity: str) -> set[str]:

@@ -3,7 +3,16 @@
 Every error is collected with its file, record and field; nothing is skipped silently.
 """
 
-__all__ = ["SOURCES", "CastRow", "Relationship", "load_cast", "load_relationship", "read_sources", "source_files"]
+__all__ = [
+    "KEYS",
+    "SOURCES",
+    "CastRow",
+    "Relationship",
+    "load_cast",
+    "load_relationship",
+    "read_sources",
+    "source_files",
+]
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -37,7 +37,7 @@ _BEFORE_VERB = set("i you he she we they who have has had ve d".split())
 
 @dataclass(frozen=True)
 class Statistics:
-    """The statistics of a corpus, by task where not said otherwise.
+    """The statistics of a corpus, by task unless stated otherwise.
 
     Attributes:
         counts: number of records.

@@ -1,7 +1,7 @@
 """Prompts: turn a record into the messages that a model gets.
 
-The system message holds what many records share, the most shared part first: the Secure Attachment Persona (SAP), the
-companion's profile, the task's instructions. The user message holds the record's own part. So thousands of prompts
+The system message has what many records share, the most shared part first: the Secure Attachment Persona (SAP), the
+companion's profile, the task's instructions. The user message has the record's own part. So thousands of prompts
 share a prefix, which generation computes once.
 """
 

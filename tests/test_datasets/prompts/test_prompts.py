@@ -41,11 +41,11 @@ def test_sap_has_seven_principles_with_sources():
 
 @pytest.mark.parametrize("left_out", SAP)
 def test_each_principle_can_be_left_out(records, left_out):
-    whole, ablated = (render(records[0], sap)[0]["content"] for sap in (True, set(SAP) - {left_out}))
+    complete, ablated = (render(records[0], sap)[0]["content"] for sap in (True, set(SAP) - {left_out}))
     section = next(p.text for p in principles() if p.name == left_out)
-    assert section in whole
+    assert section in complete
     assert section not in ablated
-    assert len(whole) - len(ablated) < len(section) + 80  # nothing else was removed
+    assert len(complete) - len(ablated) < len(section) + 80  # nothing else was removed
 
 
 def test_without_sap_only_persona_and_task_remain(records):
