@@ -1,6 +1,6 @@
-"""Reference embeddings on disk: a second model is scored against the same references, so they are embedded once.
+"""Embeddings of references on disk: a second model is scored against the same references, so they are embedded once.
 
-One SQLite file per embedder and revision, keyed by text. Predictions are never kept.
+One file per embedder and revision, keyed by text. Predictions are never stored.
 """
 
 __all__ = ["EmbeddingCache"]
@@ -10,54 +10,56 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from huggingface_hub.constants import HF_HOME
 
-from h2htalk_metric.cache import SQLiteCache
-
-_KEYS_A_QUERY = 500
+from h2htalk_metric.cache import DiskCache, cache_folder
 
 
 class EmbeddingCache:
-    """Vectors by text for one embedder; a damaged file is named, set aside and made again.
+    """Vectors by text for one embedder; a file with invalid vectors is logged, renamed and created again.
 
     Args:
         embedder: its name.
         revision: of its weights, and their precision; another revision has another file.
-        folder: where the files lie; ``h2htalk/embeddings`` under ``HF_HOME`` if not given.
+        folder: of the files; None: ``h2htalk/embeddings`` under ``HF_HOME``.
 
     """
 
     def __init__(self, embedder: str, revision: str, folder: Path | None = None) -> None:
         name = hashlib.sha256(f"{embedder}\0{revision}".encode()).hexdigest()[:16]
-        self.file = (folder or Path(HF_HOME) / "h2htalk" / "embeddings") / f"{name}.sqlite"
-        self._kept = SQLiteCache(self.file, "vectors (key BLOB PRIMARY KEY, vector BLOB)")
+        self.file = (folder or cache_folder() / "embeddings") / f"{name}.sqlite"
+        self._cache = DiskCache(self.file, "vectors")
 
     def encode(self, texts: Sequence[str], embed: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
-        """Return the texts' unit vectors, shape (len(texts), dimension), embedding only those that are new."""
+        """Embed texts, but only those that are not stored yet.
+
+        Args:
+            texts: any number, repeated ones too.
+            embed: returns unit vectors of texts, float32 of shape (len(texts), dimension).
+
+        Returns:
+            Unit vectors, float32 of shape (len(texts), dimension).
+
+        """
         keys = [hashlib.sha256(text.encode()).digest() for text in texts]
-        known = self._read(keys)
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        vectors = self._read(keys)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in vectors}
         if missing:
-            fresh = dict(zip(missing, embed(list(missing.values())), strict=True))
-            dimension = len(next(iter(fresh.values())))
-            if any(len(vector) != dimension for vector in known.values()):
-                self._kept.set_aside(f"holds vectors of another dimension than {dimension}")
+            new = dict(zip(missing, embed(list(missing.values())), strict=True))
+            dimension = len(next(iter(new.values())))
+            if any(len(vector) != dimension for vector in vectors.values()):
+                self._cache.discard(f"has vectors of another dimension than {dimension}")
                 return self.encode(texts, embed)
-            self._kept.insert([(key, np.asarray(vector, np.float32).tobytes()) for key, vector in fresh.items()])
-            known |= fresh
-        return np.stack([known[key] for key in keys])
+            self._cache.put({key: np.asarray(vector, np.float32).tobytes() for key, vector in new.items()})
+            vectors |= new
+        return np.stack([vectors[key] for key in keys])
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, np.ndarray]:
-        found: dict[bytes, np.ndarray] = {}
-        for start in range(0, len(keys), _KEYS_A_QUERY):
-            part = keys[start : start + _KEYS_A_QUERY]
-            marks = ",".join("?" * len(part))
-            rows = self._kept.select(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", part)
-            if any(len(vector) % 4 for _, vector in rows):
-                self._kept.set_aside("holds vectors that are cut")
-                return {}
-            found.update({key: np.frombuffer(vector, np.float32) for key, vector in rows})
-        if any(not np.isfinite(vector).all() or abs(vector @ vector - 1) > 1e-3 for vector in found.values()):
-            self._kept.set_aside("holds vectors that are not of length one")
+        stored = self._cache.get(keys)
+        if any(len(value) % 4 for value in stored.values()):
+            self._cache.discard("has truncated vectors")
             return {}
-        return found
+        vectors = {key: np.frombuffer(value, np.float32) for key, value in stored.items()}
+        if any(not np.isfinite(vector).all() or abs(vector @ vector - 1) > 1e-3 for vector in vectors.values()):
+            self._cache.discard("has vectors whose length is not one")
+            return {}
+        return vectors

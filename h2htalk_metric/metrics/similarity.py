@@ -77,8 +77,8 @@ class Embedder:
                 f"{self.precision}"
             )
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors = vectors / np.where(norms == 0, 1, norms)
-        return vectors[[positions[text] for text in texts]]
+        unit_vectors: np.ndarray = vectors / np.where(norms == 0, 1, norms)
+        return unit_vectors[[positions[text] for text in texts]]
 
 
 def semantic_similarity(predictions: Sequence[str], references: Sequence[str], embedder: Embedder) -> np.ndarray:

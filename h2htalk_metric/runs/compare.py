@@ -37,8 +37,8 @@ def compare_runs(
     """
     one, other = read_scores(first), read_scores(second)
     check_comparable(one, other)
-    values = [{task: 100 * s for task, s in scores.composites().items()} for scores in (one, other)]
-    return paired_row_tests(*values, one.clusters(), resamples=resamples, seed=seed)
+    values, others = ({task: 100 * s for task, s in scores.composites().items()} for scores in (one, other))
+    return paired_row_tests(values, others, one.clusters(), resamples=resamples, seed=seed)
 
 
 def check_comparable(first: RunScores, second: RunScores) -> None:

@@ -310,25 +310,3 @@ def _add_label_columns(
         agreement = label_agreement(texts[place], records[place]["reference"])
         if agreement:
             items.loc[place, ["category_agreement", "importance_error"]] = list(agreement)
-
-
-# TEMPORARY: old names until all callers use Run and read_scores. Remove with the last caller.
-def predictions_of(folder: Any) -> list[dict[str, Any]]:
-    """Old name of Run.predictions."""
-    return Run(folder.path).predictions
-
-
-def records_of(predictions: list[dict[str, Any]], manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Old name of Run.records."""
-    run = Run("")
-    run.__dict__.update(predictions=predictions, manifest=dict(manifest))
-    return run.records
-
-
-RunScores.read = staticmethod(read_scores)  # type: ignore[attr-defined]
-RunScores.synthesis = RunScores.memory_labels  # type: ignore[attr-defined]
-RunScores.model = property(lambda self: _model(self.manifest["model"]))  # type: ignore[attr-defined]
-
-
-def _model(model: Mapping[str, Any]) -> str:
-    return f"{model['name']} + {model['adapter']}" if model.get("adapter") else str(model["name"])

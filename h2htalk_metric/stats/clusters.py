@@ -7,18 +7,19 @@ arXiv 2411.00640). Without clusters each item is its own cluster.
 
 __all__ = ["ClusterSums", "Clusters", "Items"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.stats.aggregate import cell_weights
 
-Items = Mapping[str, Sequence[float]] | Mapping[str, np.ndarray]
-"""Config name to the values of its items."""
-Clusters = Mapping[str, Sequence[str]]
-"""Config name to the cluster label of each item, in the order of the values."""
+Items = Mapping[str, Any]
+"""Config name to the values of its items, a sequence of floats or an array of shape (items,)."""
+Clusters = Mapping[str, Any]
+"""Config name to the cluster labels of its items (str), in the order of the values."""
 
 
 @dataclass(frozen=True)
