@@ -1,4 +1,4 @@
-"""`h2htalk publish`: dataset, metric and leaderboard to the Hub, and a run's figures to a model's repository."""
+"""``h2htalk publish``: dataset, metric and leaderboard to the Hub, and the scores of a run to a model's repository."""
 
 __all__ = ["publish_command"]
 
@@ -14,24 +14,24 @@ from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 def publish_command(
     kind: Annotated[str, typer.Argument(help="dataset, metric, leaderboard or results.")],
     repo: Annotated[str, typer.Option("--repo", help="ORG/NAME on the Hub; for results, the model's.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only write the folder, to look at and to load.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Where folder NAME is written and kept.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only write the folder.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the folder NAME there and keep it.")] = None,
     run: Annotated[Path | None, typer.Option("--run", help="For results: the scored run folder.")] = None,
     package: Annotated[
-        str | None, typer.Option("--package", help="For a Space: what pip installs h2htalk from; PyPI if not given.")
+        str | None, typer.Option("--package", help="For a Space: what pip installs h2htalk from. Default: PyPI.")
     ] = None,
     benchmark: Annotated[str | None, typer.Option("--benchmark", help="For results: ORG/NAME of the dataset.")] = None,
 ) -> None:
-    """Publish through huggingface_hub, by its login and endpoint.
+    """Publish through huggingface_hub, with its login and endpoint.
 
-    The dataset's eval.yaml makes it a benchmark only once h2htalk is on the Hub's list of evaluation frameworks and the
-    dataset on its allow-list; until then the Hub shows neither its leaderboards nor published results
+    The dataset's eval.yaml makes it a benchmark when h2htalk is on the Hub's list of evaluation frameworks and the
+    dataset on its allow-list. Until then the Hub shows neither its leaderboards nor published results
     (https://huggingface.co/docs/hub/eval-results).
     """
-    from h2htalk_metric.publish import AFTERWARDS, BENCHMARK, KINDS, prepare_folder, prepare_results, upload
+    from h2htalk_metric.publish import BENCHMARK, KINDS, NEXT_STEPS, prepare_folder, prepare_results, upload
 
     if kind not in KINDS:
-        raise H2HTalkError(f"can't publish {kind!r}.{did_you_mean(kind, KINDS)} It is one of: {', '.join(KINDS)}")
+        raise H2HTalkError(f"cannot publish {kind!r}.{did_you_mean(kind, KINDS)} Choose one of: {', '.join(KINDS)}")
     with TemporaryDirectory() as temporary:
         parent = out or (Path("publish") if dry_run else Path(temporary))
         if kind != "results":
@@ -45,10 +45,8 @@ def publish_command(
         if dry_run:
             print(f"prepared: {folder}")
         else:
-            address, refused = upload(folder, kind, repo)
-            print(
-                f"published: {address}"
-                + (f"\nwithout {BENCHMARK}, which the Hub refused: {refused}" if refused else "")
-            )
-        if kind in AFTERWARDS:
-            print(AFTERWARDS[kind])
+            url, refusal = upload(folder, kind, repo)
+            print(f"published: {url}")
+            if refusal:
+                print(f"without {BENCHMARK}, which the Hub refused: {refusal}")
+        print(NEXT_STEPS[kind])

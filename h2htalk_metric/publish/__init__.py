@@ -1,7 +1,7 @@
-"""Publishing: what goes into a repository on the Hub, file by file, and its way there."""
+"""Publishing: the exact files of a repository on the Hub, and their upload."""
 
-__all__ = ["AFTERWARDS", "BENCHMARK", "KINDS", "prepare_folder", "prepare_results", "upload"]
+__all__ = ["BENCHMARK", "KINDS", "NEXT_STEPS", "check_card", "prepare_folder", "prepare_results", "upload"]
 
 from h2htalk_metric.publish.hub import upload
-from h2htalk_metric.publish.repositories import AFTERWARDS, BENCHMARK, KINDS, prepare_folder
+from h2htalk_metric.publish.repositories import BENCHMARK, KINDS, NEXT_STEPS, check_card, prepare_folder
 from h2htalk_metric.publish.results import prepare_results

@@ -1,4 +1,4 @@
-"""The way to the Hub, through huggingface_hub: its endpoint, its login."""
+"""Upload to the Hub through huggingface_hub, with its endpoint and its login."""
 
 __all__ = ["upload"]
 
@@ -10,29 +10,29 @@ from h2htalk_metric.publish.repositories import BENCHMARK, KINDS
 
 
 def upload(folder: Path, kind: str, repo: str) -> tuple[str, str]:
-    """Make the repository if it isn't there, and put the folder into it in one commit.
+    """Create the repository if it does not exist, and upload the folder in one commit.
 
-    Nothing that stands in the repository is removed. Results go to a model's repository as a pull request. A dataset's
-    ``eval.yaml`` follows in a second commit: the Hub checks it, and if refused it must not keep the records back.
+    Other files of the repository stay. Results go to a model's repository as a pull request. A dataset's ``eval.yaml``
+    follows in a second commit: the Hub checks it, and a refusal must not block the records.
 
     Args:
-        folder: as it was prepared.
-        kind: what it holds.
+        folder: as prepared.
+        kind: one of :data:`h2htalk_metric.publish.KINDS`.
         repo: ``ORG/NAME``.
 
     Returns:
-        The address of the commit, or of the pull request; and why ``eval.yaml`` was refused, empty if it wasn't.
+        The URL of the commit or of the pull request; and why the Hub refused ``eval.yaml``, empty if it did not.
 
     Raises:
-        H2HTalkError: there is no login, or the Hub refuses or can't be reached.
+        H2HTalkError: there is no login, or the Hub refuses or cannot be reached.
 
     """
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     if get_token() is None:
-        raise H2HTalkError("no login for the Hub; run `hf auth login`, or set HF_TOKEN")
-    # Whichever client huggingface_hub is built on (requests, httpx, httpx2), its errors have this base.
+        raise H2HTalkError("no login for the Hub; run `hf auth login` or set HF_TOKEN")
+    # The base class of the errors of huggingface_hub's HTTP client, which is requests, httpx or httpx2.
     client_error: Any = HfHubHTTPError.__bases__[0]
     api, repo_type, results = HfApi(), KINDS[kind], kind == "results"
     try:
@@ -47,16 +47,16 @@ def upload(folder: Path, kind: str, repo: str) -> tuple[str, str]:
             create_pr=results,
             ignore_patterns=BENCHMARK,
         )
-        refused = _benchmark_refused(api, folder, repo) if (folder / BENCHMARK).exists() else ""
+        refused = _upload_benchmark(api, folder, repo) if (folder / BENCHMARK).exists() else ""
     except OfflineModeIsEnabled:
-        raise H2HTalkError("HF_HUB_OFFLINE is set, so nothing can be published; unset it, or use --dry-run") from None
+        raise H2HTalkError("HF_HUB_OFFLINE is set, so nothing can be published; unset it or use --dry-run") from None
     except (client_error, OSError, ValueError) as error:
-        raise H2HTalkError(f"can't publish {repo} at {api.endpoint}: {one_line(error)}") from None
+        raise H2HTalkError(f"cannot publish {repo} at {api.endpoint}: {one_line(error)}") from None
     return commit.pr_url or commit.commit_url, refused
 
 
-def _benchmark_refused(api: Any, folder: Path, repo: str) -> str:
-    """Why the Hub refuses a dataset's ``eval.yaml``; empty if it took it."""
+def _upload_benchmark(api: Any, folder: Path, repo: str) -> str:
+    """Upload a dataset's ``eval.yaml``; returns why the Hub refuses it, empty if it does not."""
     from huggingface_hub.errors import HfHubHTTPError
 
     try:

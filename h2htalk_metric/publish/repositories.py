@@ -1,6 +1,6 @@
-"""The folders of dataset, metric and leaderboard, as their repositories are to be."""
+"""The folders of dataset, metric and leaderboard, with exactly the files of their repositories."""
 
-__all__ = ["AFTERWARDS", "BENCHMARK", "KINDS", "prepare_folder"]
+__all__ = ["BENCHMARK", "KINDS", "NEXT_STEPS", "check_card", "empty_folder", "name_of_repo", "prepare_folder"]
 
 import re
 import shutil
@@ -16,65 +16,70 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.tasks import TASKS
 
 KINDS = {"dataset": "dataset", "metric": "space", "leaderboard": "space", "results": "model"}
-"""What can be published, and the type of the repository that it goes to."""
+"""What can be published, with the type of its repository on the Hub."""
 
 BENCHMARK = "eval.yaml"
-"""The file that makes a dataset a benchmark; it goes into a commit of its own, since the Hub may refuse it."""
+"""The file that makes a dataset a benchmark. It is a commit of its own, since the Hub may refuse it."""
 
-_BUILT = "The Space is built once what its requirements.txt names can be installed: a release on PyPI, or see --package"
+_SPACE = "The Space is built as soon as its requirements.txt can be installed: with a release on PyPI, or see --package"
 
-AFTERWARDS = {
+NEXT_STEPS = {
     "dataset": (
         "The Hub may refuse eval.yaml until h2htalk is on its list of evaluation frameworks (EVALUATION_FRAMEWORKS in "
         "huggingface.js), and shows leaderboards only for datasets on its allow-list: see "
         "https://huggingface.co/docs/hub/eval-results"
     ),
-    "metric": _BUILT,
+    "metric": _SPACE,
     "leaderboard": (
-        f"{_BUILT}. Submitting stays off until the Space has the variable H2HTALK_BOARD_REPO, the id of a dataset "
-        "repository, and the secret HF_TOKEN that may write there"
+        f"{_SPACE}. Submitting is off until the Space has the variable H2HTALK_BOARD_REPO, the id of a dataset "
+        "repository, and the secret HF_TOKEN that may write to it"
     ),
-    "results": "The Hub shows these figures once the benchmark's dataset is on its allow-list",
+    "results": "The Hub shows these figures as soon as the benchmark's dataset is on its allow-list",
 }
-"""What is left to do when it is published, by kind."""
+"""What is left to do after publishing, by kind."""
 
 _METRIC = Path(__file__).parents[1]
 
 
 def prepare_folder(kind: str, repo: str, parent: Path, package: str | None = None) -> Path:
-    """Write exactly the files of a repository, and check its card.
+    """Write the files of a repository, and check its card.
 
     Args:
         kind: ``dataset``, ``metric`` or ``leaderboard``.
-        repo: ``ORG/NAME``, which the card's examples name.
-        parent: the folder ``NAME`` is made in it.
-        package: where a Space gets h2htalk from, as pip takes it (a wheel's address, or ``git+https://...@COMMIT``);
-            this version's release on PyPI if not given.
+        repo: ``ORG/NAME``; the card's examples use it.
+        parent: the folder ``NAME`` is created in it.
+        package: what pip installs h2htalk from in a Space (URL of a wheel, or ``git+https://...@COMMIT``); None: this
+            version's release on PyPI.
 
     Returns:
-        The folder. `load_dataset` takes that of the dataset, `evaluate.load` that of the metric.
+        The folder. `load_dataset` loads that of the dataset, `evaluate.load` that of the metric.
 
     Raises:
-        H2HTalkError: the repository's name can't be used, the folder is not empty, or the card is not valid.
+        H2HTalkError: the name is not valid for this kind, the folder is not empty, or the card is not valid.
 
     """
-    name = repo_name(repo)
+    name = name_of_repo(repo)
     if kind == "metric" and not name.isidentifier():
-        raise H2HTalkError(f"evaluate loads {name}.py as a module, so {name!r} must be a Python name; use underscores")
+        raise H2HTalkError(f"evaluate loads {name}.py as a module, so {name!r} must be an identifier; use underscores")
     if kind == "metric" and name in ("h2htalk_metric", "h2htalk_datasets"):
         raise H2HTalkError(f"{name}.py would hide the installed package {name} in the Space; choose another name")
     folder = empty_folder(parent / name)
     {"dataset": _dataset, "metric": _metric, "leaderboard": _leaderboard}[kind](folder, repo)
     if KINDS[kind] == "space":
-        wanted = "h2htalk[leaderboard]" if kind == "leaderboard" else "h2htalk"
+        requirement = "h2htalk[leaderboard]" if kind == "leaderboard" else "h2htalk"
         source = f" @ {package}" if package else f"=={version('h2htalk')}"
-        (folder / "requirements.txt").write_text(f"{wanted}{source}\n", "utf-8")
-    _check_card(folder, kind)
+        (folder / "requirements.txt").write_text(f"{requirement}{source}\n", "utf-8")
+    check_card(folder, kind)
     return folder
 
 
-def repo_name(repo: str) -> str:
-    """NAME of ``ORG/NAME``."""
+def name_of_repo(repo: str) -> str:
+    """NAME of ``ORG/NAME``.
+
+    Raises:
+        H2HTalkError: it is not a valid repository id.
+
+    """
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
@@ -87,9 +92,14 @@ def repo_name(repo: str) -> str:
 
 
 def empty_folder(folder: Path) -> Path:
-    """Make a folder; nothing that is already there is replaced."""
+    """Create a folder.
+
+    Raises:
+        H2HTalkError: it exists and is not empty.
+
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise H2HTalkError(f"{folder} is not empty; remove it, or name another place with --out")
+        raise H2HTalkError(f"{folder} is not empty; remove it, or choose another place with --out")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -104,10 +114,10 @@ def _dataset(folder: Path, repo: str) -> None:
 
 
 def _benchmark() -> dict[str, Any]:
-    """``eval.yaml``: what the Hub makes a benchmark of, with a leaderboard for each config (docs/hub/eval-results).
+    """``eval.yaml``: makes the dataset a benchmark with a leaderboard per config (Hub docs, eval-results).
 
-    Overall is no config, so it has no leaderboard there. `evaluation_framework` is required, and this benchmark's
-    scoring is its own: another's name would promise that the other gives these figures.
+    Overall is not a config, so it has no leaderboard there. `evaluation_framework` is required; the name of another
+    framework would promise that it computes the same figures.
     """
     return {
         "name": "H2HTalk",
@@ -124,19 +134,24 @@ def _metric(folder: Path, repo: str) -> None:
 
 
 def _leaderboard(folder: Path, repo: str) -> None:
-    # The board itself is in the installed package; the Space starts it.
+    # The Space starts the board of the installed package.
     for name in ("README.md", "app.py"):
         shutil.copyfile(_METRIC / "leaderboard" / name, folder / name)
 
 
 def _card(file: Path, repo: str) -> str:
-    """A card whose examples load from the repository, which needs no `h2htalk prepare`."""
+    """The card with examples that load from the repository, which does not need `h2htalk prepare`."""
     text = re.sub(r'(load_dataset|evaluate\.load)\("h2htalk"', rf'\1("{repo}"', file.read_text("utf-8"))
-    return re.sub(r"  # after `h2htalk prepare`(?:; )?(.*)", lambda found: f"  # {found[1]}" if found[1] else "", text)
+    return re.sub(r"  # after `h2htalk prepare`(?:; )?(.*)", lambda match: f"  # {match[1]}" if match[1] else "", text)
 
 
-def _check_card(folder: Path, kind: str) -> None:
-    """Read the card with huggingface_hub's own classes, and see that the files it names are there."""
+def check_card(folder: Path, kind: str) -> None:
+    """Check ``README.md`` with huggingface_hub's own classes, and that the files it names exist.
+
+    Raises:
+        H2HTalkError: the card is not valid, or something is missing.
+
+    """
     from huggingface_hub import DatasetCard, SpaceCard
 
     try:
@@ -144,10 +159,10 @@ def _check_card(folder: Path, kind: str) -> None:
     except (ValueError, yaml.YAMLError) as error:
         raise H2HTalkError(f"the card {folder / 'README.md'} is not valid: {error}") from None
     data = card.data.to_dict()
-    wanted = {"license", "configs"} if kind == "dataset" else {"license", "title", "sdk", "sdk_version", "app_file"}
-    absent = sorted(wanted - data.keys())
+    required = {"license", "configs"} if kind == "dataset" else {"license", "title", "sdk", "sdk_version", "app_file"}
+    missing = sorted(required - data.keys())
     files = [part["path"] for config in data.get("configs", []) for part in config["data_files"]]
     files += [data["app_file"]] if "app_file" in data else []
-    absent += [file for file in files if not (folder / file).is_file()]
-    if absent:
-        raise H2HTalkError(f"the card {folder / 'README.md'} is not valid, it lacks: {', '.join(absent)}")
+    missing += [file for file in files if not (folder / file).is_file()]
+    if missing:
+        raise H2HTalkError(f"the card {folder / 'README.md'} is not valid; missing: {', '.join(missing)}")

@@ -15,9 +15,9 @@ _AS_LFS = (".parquet", ".png")
 
 
 class Hub(ThreadingHTTPServer):
-    """Repositories in memory: `repos` by "type/ORG/NAME", each path -> bytes; `calls` as "METHOD path".
+    """Repositories in memory: `repos` maps "type/ORG/NAME" to files by path; `calls` are "METHOD path".
 
-    How the real Hub refuses an `eval.yaml` is not published; that it checks one, and what must be in it, is.
+    The Hub's documentation says that it checks an `eval.yaml` and which keys are required, but not how it refuses one.
     """
 
     def __init__(self):
@@ -28,7 +28,7 @@ class Hub(ThreadingHTTPServer):
         self.pull_requests: dict[str, dict[str, bytes]] = {}
         self.objects: dict[str, bytes] = {}
         self.calls: list[str] = []
-        self.frameworks = {"inspect-ai"}  # that an eval.yaml may name
+        self.frameworks = {"inspect-ai"}  # allowed in an eval.yaml
 
 
 @contextmanager
@@ -47,7 +47,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        path, query = self._noted("POST")
+        path, query = self._record_call("POST")
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             return self._reply({"error": "Invalid credentials"}, 401)
         parts = path.strip("/").split("/")
@@ -65,23 +65,23 @@ class _Handler(BaseHTTPRequestHandler):
         return self._reply({"error": "unknown"}, 404)
 
     def do_GET(self):
-        path, _ = self._noted("GET")
-        repo, found = self._read(path)
-        if found is None:
+        path, _ = self._record_call("GET")
+        repo, files = self._read(path)
+        if files is None:
             return self._reply({"error": "not found"}, 404)
         if path.startswith("/api/datasets/") and "tree" in path:
             return self._reply(
-                [{"type": "file", "path": name, "size": len(data), "oid": "0" * 40} for name, data in found.items()]
+                [{"type": "file", "path": name, "size": len(data), "oid": "0" * 40} for name, data in files.items()]
             )
         if path.startswith("/api/datasets/"):
-            files = [{"rfilename": name} for name in found]
-            return self._reply({"id": repo, "sha": "a" * 40, "siblings": files, "private": False, "tags": []})
-        return self._send_file(found[path.split("/resolve/")[1].split("/", 1)[1]])
+            siblings = [{"rfilename": name} for name in files]
+            return self._reply({"id": repo, "sha": "a" * 40, "siblings": siblings, "private": False, "tags": []})
+        return self._send_file(files[path.split("/resolve/")[1].split("/", 1)[1]])
 
     do_HEAD = do_GET
 
     def _read(self, path):
-        """A dataset repository's name and files, for the calls of snapshot_download."""
+        """Name and files of a dataset repository, for the calls of snapshot_download."""
         parts = path.strip("/").removeprefix("api/").split("/")
         repo = "/".join(parts[1:3])
         return repo, self.server.repos.get(f"dataset/{repo}") if parts[0] == "datasets" else None
@@ -96,37 +96,37 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def do_PUT(self):
-        path, _ = self._noted("PUT")
+        path, _ = self._record_call("PUT")
         body = self.rfile.read(int(self.headers["Content-Length"]))
         assert hashlib.sha256(body).hexdigest() == path.removeprefix("/lfs/")
         self.server.objects[path.removeprefix("/lfs/")] = body
         self._reply({})
 
-    def _create(self, asked):
-        self.server.created.append(asked)
-        name = f"{asked['organization']}/{asked['name']}"
-        kind = asked.get("type") or "model"
+    def _create(self, request):
+        self.server.created.append(request)
+        name = f"{request['organization']}/{request['name']}"
+        kind = request.get("type") or "model"
         exists = f"{kind}/{name}" in self.server.repos
         self.server.repos.setdefault(f"{kind}/{name}", {})
         self._reply({"url": self._page(f"{kind}/{name}")}, 409 if exists else 200)
 
-    def _validate(self, asked):
+    def _validate(self, request):
         try:
-            yaml.safe_load(asked["content"].split("---")[1])
+            yaml.safe_load(request["content"].split("---")[1])
         except (IndexError, yaml.YAMLError) as error:
             return self._reply({"errors": [{"message": str(error)}]}, 400)
         return self._reply({"errors": [], "warnings": []})
 
-    def _preupload(self, asked):
-        modes = {file["path"]: "lfs" if file["path"].endswith(_AS_LFS) else "regular" for file in asked["files"]}
+    def _preupload(self, request):
+        modes = {file["path"]: "lfs" if file["path"].endswith(_AS_LFS) else "regular" for file in request["files"]}
         self._reply(
             {"files": [{"path": path, "uploadMode": mode, "shouldIgnore": False} for path, mode in modes.items()]}
         )
 
-    def _batch(self, asked):
+    def _batch(self, request):
         objects = [
             {**part, "actions": {"upload": {"href": f"{self.server.url}/lfs/{part['oid']}"}}}
-            for part in asked["objects"]
+            for part in request["objects"]
         ]
         self._reply({"transfer": "basic", "objects": objects})
 
@@ -140,8 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = self.server.objects[value["oid"]]
             else:
                 assert line["key"] == "header", line
-        if fault := self._benchmark_fault(files.get("eval.yaml")):
-            return self._reply({"error": fault}, 400)
+        if error := self._benchmark_error(files.get("eval.yaml")):
+            return self._reply({"error": error}, 400)
         place = self.server.pull_requests if as_pull_request else self.server.repos
         place.setdefault(repo, {}).update(files)
         url = self._page(repo)
@@ -149,22 +149,22 @@ class _Handler(BaseHTTPRequestHandler):
             {"commitUrl": f"{url}/commit/{'a' * 40}", "commitOid": "a" * 40, "pullRequestUrl": f"{url}/discussions/1"}
         )
 
-    def _benchmark_fault(self, content):
+    def _benchmark_error(self, content):
         if content is None:
             return None
         benchmark = yaml.safe_load(content)
-        if absent := {"name", "description", "evaluation_framework", "tasks"} - benchmark.keys():
-            return f"eval.yaml lacks {', '.join(sorted(absent))}"
+        if missing := {"name", "description", "evaluation_framework", "tasks"} - benchmark.keys():
+            return f"eval.yaml has no {', '.join(sorted(missing))}"
         if benchmark["evaluation_framework"] not in self.server.frameworks:
             return f"evaluation_framework must be one of {', '.join(sorted(self.server.frameworks))}"
         return None
 
     def _page(self, repo):
-        """A repository's address: datasets and Spaces have a prefix, models none."""
+        """The URL of a repository: datasets and Spaces have a prefix, models do not."""
         kind, name = repo.split("/", 1)
         return f"{self.server.url}/{name}" if kind == "model" else f"{self.server.url}/{kind}s/{name}"
 
-    def _noted(self, method):
+    def _record_call(self, method):
         parts = urlsplit(self.path)
         self.server.calls.append(f"{method} {parts.path}")
         return parts.path, parts.query

@@ -6,8 +6,8 @@ from h2htalk_metric import score
 from h2htalk_metric.metrics.signature import signature_line
 
 
-def rate(prediction: str, reference: str, language: str) -> tuple[dict[str, float], str]:
-    """The seven components and the composite, 0..1, with the signature."""
+def score_answer(prediction: str, reference: str, language: str) -> tuple[dict[str, float], str]:
+    """The seven components and the composite, 0..1, and the signature."""
     try:
         scores = score([prediction], [reference], language=language)
     except ValueError as error:
@@ -16,7 +16,7 @@ def rate(prediction: str, reference: str, language: str) -> tuple[dict[str, floa
 
 
 demo = gr.Interface(
-    rate,
+    score_answer,
     inputs=[
         gr.Textbox(label="Answer", lines=3),
         gr.Textbox(label="Reference", lines=3),

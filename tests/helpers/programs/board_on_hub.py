@@ -1,4 +1,4 @@
-"""Opens a board that a dataset repository keeps, submits what is named, and prints its runs: FOLDER REPO [FILE]."""
+"""Opens a board that a dataset repository stores, submits files, and prints its runs: FOLDER REPO [FILE ...]."""
 
 import sys
 from pathlib import Path

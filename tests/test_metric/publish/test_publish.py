@@ -1,4 +1,4 @@
-"""What is published: the folders are loaded, and the upload is read back from a stand-in of the Hub."""
+"""Published folders are loaded, and uploads are read back from a stand-in of the Hub."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -24,8 +25,7 @@ from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.probes import PROBES, load_probe
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
-from h2htalk_metric.publish import prepare_folder, prepare_results
-from h2htalk_metric.publish.repositories import _check_card
+from h2htalk_metric.publish import check_card, prepare_folder, prepare_results
 
 FIGURES = {"counts.png", "labels.png", "lengths.png", "statistics.md", "verbs.png", "words.png"}
 DATASET = {"README.md", "LICENSE", "eval.yaml", "data/en/manifest.json"}
@@ -56,7 +56,7 @@ def test_the_dataset_folder_loads_as_it_stands(dataset):
 
 def test_eval_yaml_names_every_config_with_its_split(dataset):
     benchmark = yaml.safe_load((dataset / "eval.yaml").read_text())
-    assert set(benchmark) == {"name", "description", "evaluation_framework", "tasks"}  # all that the Hub requires
+    assert set(benchmark) == {"name", "description", "evaluation_framework", "tasks"}  # what the Hub requires
     assert [task["id"] for task in benchmark["tasks"]] == list(TASKS)
     for task in benchmark["tasks"]:
         assert load_dataset(str(dataset), task["config"], split=task["split"]).num_rows == TASKS[task["id"]].count
@@ -68,7 +68,7 @@ def test_the_metric_folder_loads_and_scores(tmp_path):
     metric = evaluate.load(str(folder))
     result = metric.compute(predictions=["a cup of tea"], references=["a cup of tea"], embedder="demo")
     assert result["composite"] == pytest.approx(1.0, abs=1e-6)
-    assert (folder / "requirements.txt").read_text() == "h2htalk==0.1.0\n"
+    assert (folder / "requirements.txt").read_text() == f"h2htalk=={version('h2htalk')}\n"
     assert 'evaluate.load("my-team/companion_score")' in (folder / "README.md").read_text("utf-8")
 
 
@@ -90,7 +90,7 @@ def test_the_metrics_space_answers_and_shows_wrong_input(tmp_path):
 def test_the_leaderboard_folder_starts_the_installed_board(tmp_path):
     folder = prepare_folder("leaderboard", "my-team/board", tmp_path)
     assert set(files_in(folder)) == {"README.md", "app.py", "requirements.txt"}
-    assert (folder / "requirements.txt").read_text() == "h2htalk[leaderboard]==0.1.0\n"
+    assert (folder / "requirements.txt").read_text() == f"h2htalk[leaderboard]=={version('h2htalk')}\n"
     pytest.importorskip("gradio", reason="gradio is not installed")
     with started_space(folder) as url:
         page = urlopen(url, timeout=100).read().decode()
@@ -100,7 +100,7 @@ def test_the_leaderboard_folder_starts_the_installed_board(tmp_path):
 
 @contextmanager
 def started_space(folder):
-    """A Space's app.py as the Hub starts it, without a repository for its submissions; its address once it answers."""
+    """Starts a Space's app.py as the Hub does, without a repository for submissions; yields its address."""
     port = int(free_port())
     environment = os.environ | {"SPACE_ID": "my-team/board", "GRADIO_SERVER_PORT": str(port)}
     command = [sys.executable, "app.py"]
@@ -116,11 +116,11 @@ def started_space(folder):
 
 
 def listening(port):
-    with socket.socket() as asked:
-        return asked.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_what_is_there_already_is_not_replaced(tmp_path):
+def test_existing_files_are_not_replaced(tmp_path):
     (tmp_path / "talk").mkdir()
     (tmp_path / "talk" / "README.md").write_text("mine")
     with pytest.raises(H2HTalkError, match="talk is not empty"):
@@ -128,29 +128,29 @@ def test_what_is_there_already_is_not_replaced(tmp_path):
     assert (tmp_path / "talk" / "README.md").read_text() == "mine"
 
 
-def test_a_card_that_lacks_something_is_refused(dataset, tmp_path):
+def test_an_incomplete_card_is_refused(dataset, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(dataset, broken)
     (broken / "data" / "en" / "DialogueBase.parquet").unlink()
-    with pytest.raises(H2HTalkError, match=r"lacks: data/en/DialogueBase\.parquet"):
-        _check_card(broken, "dataset")
+    with pytest.raises(H2HTalkError, match=r"missing: data/en/DialogueBase\.parquet"):
+        check_card(broken, "dataset")
     card = (broken / "README.md").read_text("utf-8")
     (broken / "README.md").write_text(card.replace("license:", "lic ense: [", 1), "utf-8")
     with pytest.raises(H2HTalkError, match="is not valid"):
-        _check_card(broken, "dataset")
+        check_card(broken, "dataset")
 
 
 def publish(server, *arguments, token=TOKEN, **variables):
     """`h2htalk publish` against the stand-in, with a login from the environment only."""
     environment = {key: value for key, value in os.environ.items() if key not in ("HF_TOKEN", "HF_HUB_OFFLINE")}
-    # Xet's own transfer can't be stood in for; without it large files take the Git LFS way.
+    # The stand-in cannot imitate the Xet transfer; without it large files are uploaded by Git LFS.
     environment |= (
         {"HF_ENDPOINT": server.url, "HF_HUB_DISABLE_XET": "1"} | ({"HF_TOKEN": token} if token else {}) | variables
     )
     return h2htalk("publish", *arguments, env=environment)
 
 
-def test_the_dataset_arrives_byte_for_byte_and_again(dataset):
+def test_the_dataset_is_uploaded_byte_for_byte_also_twice(dataset):
     with hub() as server:
         server.frameworks.add("h2htalk")
         for _ in range(2):
@@ -165,30 +165,30 @@ def test_the_dataset_arrives_byte_for_byte_and_again(dataset):
         assert "POST /api/datasets/my-team/talk/commit/main" in server.calls
 
 
-def test_a_refused_eval_yaml_keeps_no_record_back(dataset):
+def test_a_refused_eval_yaml_does_not_block_the_records(dataset):
     with hub() as server:
         done = publish(server, "dataset", "--repo", "my-team/talk")
         assert done.returncode == 0, done.stderr
         assert "without eval.yaml, which the Hub refused: " in done.stdout
         assert "evaluation_framework must be one of inspect-ai" in done.stdout
-        whole = files_in(dataset)
-        del whole["eval.yaml"]
-        assert server.repos == {"dataset/my-team/talk": whole}
+        files = files_in(dataset)
+        del files["eval.yaml"]
+        assert server.repos == {"dataset/my-team/talk": files}
 
 
-@pytest.mark.parametrize(("kind", "asked"), [("metric", "h2htalk"), ("leaderboard", "h2htalk[leaderboard]")])
-def test_a_space_can_get_the_package_from_elsewhere(kind, asked, tmp_path):
+@pytest.mark.parametrize(("kind", "requirement"), [("metric", "h2htalk"), ("leaderboard", "h2htalk[leaderboard]")])
+def test_a_space_can_install_the_package_from_elsewhere(kind, requirement, tmp_path):
     source = "git+https://example.org/team/h2htalk@0123abc"
     done = h2htalk("publish", kind, "--repo", "my-team/space", "--dry-run", "--out", tmp_path, "--package", source)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "space" / "requirements.txt").read_text() == f"{asked} @ {source}\n"
+    assert (tmp_path / "space" / "requirements.txt").read_text() == f"{requirement} @ {source}\n"
 
 
-def test_the_metric_arrives_in_a_gradio_space(tmp_path):
+def test_the_metric_is_uploaded_to_a_gradio_space(tmp_path):
     with hub() as server:
         done = publish(server, "metric", "--repo", "my-team/companion_score", "--out", tmp_path)
         assert done.returncode == 0, done.stderr
-        assert "built once what its requirements.txt names can be installed" in done.stdout
+        assert "built as soon as its requirements.txt can be installed" in done.stdout
         assert server.repos == {"space/my-team/companion_score": files_in(tmp_path / "companion_score")}
         assert (server.created[0]["type"], server.created[0]["sdk"]) == ("space", "gradio")
 
@@ -197,8 +197,8 @@ def test_the_metric_arrives_in_a_gradio_space(tmp_path):
     ("arguments", "options", "complaint"),
     [
         (["dataset", "--repo", "my-team/talk"], {"token": None}, "no login for the Hub"),
-        (["dataset", "--repo", "my-team/talk"], {"token": "hf_wrong"}, "can't publish my-team/talk at http"),
-        (["dataset", "--repo", "my-team/talk"], {"HF_ENDPOINT": "http://127.0.0.1:9"}, "can't publish my-team/talk"),
+        (["dataset", "--repo", "my-team/talk"], {"token": "hf_wrong"}, "cannot publish my-team/talk at http"),
+        (["dataset", "--repo", "my-team/talk"], {"HF_ENDPOINT": "http://127.0.0.1:9"}, "cannot publish my-team/talk"),
         (["dataset", "--repo", "my-team/talk"], {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"),
         (["metrics", "--repo", "my-team/talk"], {}, "Did you mean metric"),
         (["dataset", "--repo", "talk"], {}, "--repo must be ORG/NAME"),
@@ -218,7 +218,7 @@ def test_what_cannot_be_published_is_one_line(arguments, options, complaint):
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
-    """A run of one whole config; of its embeddings only the name is BGE-M3's."""
+    """A run of one full config; only the name of its embedder is BGE-M3's."""
     folder = tmp_path_factory.mktemp("results") / "run"
     return make_run(folder, "my-team/model", tasks="ItineraryInitialization", embedder=DEFAULT_EMBEDDER)
 
@@ -244,18 +244,23 @@ def test_a_runs_figures_go_to_the_models_repository_as_a_pull_request(scored):
 @pytest.mark.parametrize(
     ("file", "keys", "value", "reason"),
     [
-        ("run.json", ("dataset", "limit"), 2, "did not ask whole configs"),
-        ("run.json", ("prompts", "sap"), [], "with the whole persona"),
+        ("run.json", ("dataset", "limit"), 2, "does not have full configs"),
+        ("run.json", ("prompts", "sap"), [], "and the full persona"),
         (
             "run.json",
             ("dataset", "fingerprint"),
             "0" * 64,
             "other records than those installed .fingerprint 0{12},",
         ),
-        ("score.json", ("signature", "embedder"), "demo:all-MiniLM-L6-v2", "its SS by demo:all-MiniLM-L6-v2, so"),
+        (
+            "score.json",
+            ("signature", "embedder"),
+            "demo:all-MiniLM-L6-v2",
+            "SS by demo:all-MiniLM-L6-v2; score it with",
+        ),
     ],
 )
-def test_figures_that_do_not_compare_are_not_published(file, keys, value, reason, scored, tmp_path):
+def test_scores_that_cannot_be_compared_are_not_published(file, keys, value, reason, scored, tmp_path):
     other = shutil.copytree(scored, tmp_path / "other")
     tree = json.loads((other / file).read_text())
     tree[keys[0]][keys[1]] = value
