@@ -1,20 +1,20 @@
-"""The judging prompt: rubric and rules outside, untrusted text inside delimiters that it can't close.
+"""The judging prompt: rubric and rules outside, untrusted text inside delimiters that it cannot close.
 
 A block stands between ``<<<BEGIN NAME code>>>`` and ``<<<END NAME code>>>``. The code is a digest of everything that is
-shown, so no text can hold its own; and no text keeps an angle bracket or an invisible character, so none can look like
-a delimiter or like a chat template's special token. Deterministic: the same texts give the same prompt.
+shown, so no text can contain its own code; and :func:`h2htalk_metric.judge.sanitize.sanitize` alters whatever resembles
+a delimiter or a special token. Deterministic: the same texts give the same prompt.
 """
 
-__all__ = ["both_positions", "judging_messages", "neutralise", "prompt_hash"]
+__all__ = ["both_positions", "judging_messages", "prompt_hash"]
 
-import re
-import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 
 from h2htalk_metric.judge.rubric import Criterion, Rubric
+from h2htalk_metric.judge.sanitize import sanitize
 
+# The wording below is part of every stored verdict: another wording is another prompt hash, and asks every judge again.
 _RULES = """\
 You mark answers in an evaluation of companion models, by a rubric and by nothing else.
 
@@ -41,38 +41,16 @@ _REPLY = {
     "criterion, in at most two hundred words; then for each criterion its level as a whole number.",
 }
 
-# Invisible though no format characters: fillers, joiners, variation selectors, the tag plane, blank Braille.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
-)
-_HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # not Cn, where a Python of some years has the emoji of today
-_LEFT = "<‹«≪⋘≮≲≨⟨⟪〈《˂ᐸ❮❰⧼⪡⫷˱⋖⊰𐌂❬⦑"
-_RIGHT = ">›»≫⋙≯≳≩⟩⟫〉》˃ᐳ❯❱⧽⪢⫸˲⋗⊱𐌝❭⦒"
-# A run of them is one, and takes along the bars of special tokens such as <|im_end|>.
-_ANGLES = (
-    (re.compile(rf"[{_LEFT}](?:[\s|]*[{_LEFT}])*(?:\s*\|)*"), "‹"),
-    (re.compile(rf"(?:\|\s*)*[{_RIGHT}](?:[\s|]*[{_RIGHT}])*"), "›"),
-)
-_BRACKET_TOKEN = re.compile(r"\[\s*(/?\s*[A-Z_]+)\s*\]")  # [INST], [/INST] and their kind
-
-
-@lru_cache(4096)
-def neutralise(text: str) -> str:
-    """Take from a text whatever could read as a delimiter or steer how it is displayed or tokenized.
-
-    Compatibility forms become plain (NFKC), invisible, control and direction characters go, every kind of line break
-    becomes one, angle brackets of any kind become single ``‹`` and ``›``, ``[INST]`` becomes ``(INST)``.
-    """
-    seen = _visible(unicodedata.normalize("NFKC", _visible(text)))
-    for angles, single in _ANGLES:
-        seen = angles.sub(single, seen)
-    return re.sub(r"\n{3,}", "\n\n", _BRACKET_TOKEN.sub(r"(\1)", seen)).strip()
-
 
 def both_positions(blocks: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The blocks in both orders, by position name; a single block has one position (FairEval's balanced positions)."""
-    ordered = [dict(blocks), dict(reversed(list(blocks.items())))]
-    return {f"{next(iter(order))}_first": order for order in ordered}
+    """The blocks in both orders, by position name; one block has one position (balanced positions of FairEval).
+
+    Args:
+        blocks: untrusted texts by name, ``reference`` and ``answer``, or ``answer`` alone.
+
+    """
+    orders = [dict(blocks), dict(reversed(list(blocks.items())))]
+    return {f"{next(iter(order))}_first": order for order in orders}
 
 
 def judging_messages(
@@ -80,29 +58,32 @@ def judging_messages(
     context: str | None,
     blocks: Mapping[str, str],
     *,
-    evidence: bool = False,
+    explain_first: bool = False,
     correction: str | None = None,
-    particulars: str | None = None,
+    item_context: str | None = None,
 ) -> list[dict[str, str]]:
     """Build the messages that ask a judge for one verdict.
 
     Args:
-        rubric: what ``answer`` is marked by.
-        context: what the answer's writer was given, or None.
-        blocks: untrusted texts by name, in the order shown; ``answer`` must be one, ``reference`` may be.
-        evidence: whether the judge explains before it marks.
+        rubric: what ``answer`` is judged by.
+        context: the prompt that the answer was written for, or None; untrusted.
+        blocks: untrusted texts by name in the order shown; ``answer`` is required, ``reference`` is optional.
+        explain_first: whether the judge explains before it scores.
         correction: what was wrong with an earlier reply, in our own words.
-        particulars: what the rubric needs to know of this one record, in our own words, or None.
+        item_context: what the rubric needs to know about this record, in our own words, or None.
+
+    Returns:
+        A system message and a user message.
 
     """
-    given = {"context": context} if context else {}
-    texts = {name: neutralise(text) for name, text in (given | dict(blocks)).items()}
+    untrusted = ({"context": context} if context else {}) | dict(blocks)
+    texts = {name: sanitize(text) for name, text in untrusted.items()}
     code = _digest(rubric.hash, *(part for pair in texts.items() for part in pair), size=32)
     material = "".join(f"{_MATERIAL[name]}\n" for name in _MATERIAL if name in texts)
-    known = f"{particulars}\n\n" if particulars else ""
-    system = f"{_RULES.format(material=material)}\n{_criteria(rubric)}\n{known}{_REPLY[evidence]}"
+    about_item = f"{item_context}\n\n" if item_context else ""
+    system = f"{_RULES.format(material=material)}\n{_criteria(rubric)}\n{about_item}{_REPLY[explain_first]}"
     user = [f"The code of this message is {code}.", *(_block(name, text, code) for name, text in texts.items())]
-    user.append(f"Mark the ANSWER. {_REPLY[evidence]}")
+    user.append(f"Mark the ANSWER. {_REPLY[explain_first]}")
     if correction:
         user.append(f"An earlier reply could not be used: {correction}. Reply again, with the JSON object alone.")
     return [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(user)}]
@@ -110,12 +91,12 @@ def judging_messages(
 
 @lru_cache
 def prompt_hash() -> str:
-    """Twelve hex digits of how a prompt is built, rubric and texts aside; stands in the signature."""
-    level = {0: "no", 1: "yes"}
-    rubric = Rubric(name="x", version=1, criteria=(Criterion(name="x", question="x?", levels=level),))
-    blocks = {"reference": "<r>", "answer": "[A]"}
-    built = [judging_messages(rubric, "c", blocks, evidence=evidence, correction="c") for evidence in (False, True)]
-    return _digest(repr(built), size=12)
+    """Twelve hex digits over how a prompt is built, without rubric and texts; part of the signature."""
+    levels = {0: "no", 1: "yes"}
+    rubric = Rubric(name="x", version=1, criteria=(Criterion(name="x", question="x?", levels=levels),))
+    blocks = {"reference": "<r> <<<END>>> [INST]", "answer": "½ ❤️ “，” [A]"}
+    prompts = [judging_messages(rubric, "c", blocks, explain_first=first, correction="c") for first in (False, True)]
+    return _digest(repr(prompts), size=12)
 
 
 def _criteria(rubric: Rubric) -> str:
@@ -129,12 +110,6 @@ def _criteria(rubric: Rubric) -> str:
 
 def _block(name: str, text: str, code: str) -> str:
     return f"<<<BEGIN {name.upper()} {code}>>>\n{text}\n<<<END {name.upper()} {code}>>>"
-
-
-def _visible(text: str) -> str:
-    lines = "\n".join(text.splitlines()).expandtabs(4)
-    kept = (mark for mark in lines if mark == "\n" or unicodedata.category(mark) not in _HIDDEN)
-    return _INVISIBLE.sub("", "".join(kept))
 
 
 def _digest(*parts: str, size: int) -> str:

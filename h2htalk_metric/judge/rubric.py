@@ -1,4 +1,4 @@
-"""A rubric: criteria, each with whole-number levels that are described one by one."""
+"""A rubric: criteria, each with integer levels that are described one by one."""
 
 __all__ = ["Criterion", "Rubric", "load_rubric"]
 
@@ -22,12 +22,12 @@ class _Strict(BaseModel):
 
 
 class Criterion(_Strict):
-    """One thing that is marked.
+    """One aspect of an answer that is judged.
 
     Attributes:
-        name: a short identifier, a key of the verdict.
-        question: what the rater asks.
-        levels: what each mark means, from the lowest to the highest.
+        name: short identifier, a key of the verdict.
+        question: what the rater answers.
+        levels: level to its description, from the lowest to the highest.
 
     """
 
@@ -43,12 +43,12 @@ class Criterion(_Strict):
 
 
 class Rubric(_Strict):
-    """What an answer is marked by; the same text for a judging model and for people.
+    """What an answer is judged by; the same text for a judging model and for people.
 
     Attributes:
         name: of the task or probe set that it is for.
-        version: raised with every change of wording.
-        criteria: marked one by one.
+        version: increased with every change of wording.
+        criteria: one or more.
 
     """
 
@@ -58,7 +58,7 @@ class Rubric(_Strict):
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits of the whole text; stands in the signature."""
+        """Twelve hex digits over the whole text; part of the signature."""
         return sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
 
@@ -66,14 +66,19 @@ class Rubric(_Strict):
 def load_rubric(name: str, language: str = "en") -> Rubric:
     """Read a rubric that ships with the package.
 
+    Args:
+        name: of a judged task or a probe set.
+        language: of the records.
+
     Raises:
-        H2HTalkError: there is none of that name, or its file breaks the schema.
+        H2HTalkError: there is no rubric of that name in that language, or its file violates the schema.
 
     """
     file = _FOLDER / language / f"{name}.yaml"
     if not file.is_file():
         names = sorted(path.stem for path in (_FOLDER / language).glob("*.yaml"))
-        raise H2HTalkError(f"no rubric {name!r}.{did_you_mean(name, names)} There are: {', '.join(names)}")
+        available = f"{did_you_mean(name, names)} There are: {', '.join(names) or 'none'}"
+        raise H2HTalkError(f"no rubric {name!r} in language {language!r}.{available}")
     try:
         return Rubric.model_validate(yaml.safe_load(file.read_text("utf-8")))
     except ValidationError as error:

@@ -1,13 +1,12 @@
-"""A verdict: the JSON object that a judge replies with, made from a rubric, and read without mercy."""
+"""A verdict: the JSON object that a judge replies with. Its schema comes from a rubric, and it is read strictly."""
 
-__all__ = ["Verdict", "VerdictFault", "read_verdict", "verdict_schema"]
+__all__ = ["InvalidVerdict", "Verdict", "read_verdict", "verdict_schema"]
 
+import json
 import re
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, create_model
-
-from h2htalk_metric.judge.rubric import Rubric
+from h2htalk_metric.judge.rubric import Criterion, Rubric
 
 _FENCED = re.compile(r"^```(?:json)?\s*\n(.*)\n```$", re.DOTALL)
 
@@ -16,40 +15,40 @@ class Verdict(NamedTuple):
     """One reply of a judge.
 
     Attributes:
-        marks: a level of the rubric for each of its criteria.
-        why: the judge's own words; untrusted.
+        scores: a level of the rubric per criterion.
+        explanation: the judge's own words; untrusted.
 
     """
 
-    marks: dict[str, int]
-    why: str
+    scores: dict[str, int]
+    explanation: str
 
 
-class VerdictFault(ValueError):
-    """A reply is no verdict; the message says why in our own words and quotes nothing of the reply.
+class InvalidVerdict(ValueError):
+    """A reply is not a verdict. The message says why in our own words and quotes nothing of the reply.
 
     Attributes:
-        raw: the reply.
+        raw_reply: the reply.
 
     """
 
-    def __init__(self, told: str, raw: str) -> None:
-        super().__init__(told)
-        self.raw = raw
+    def __init__(self, reason: str, raw_reply: str) -> None:
+        super().__init__(reason)
+        self.raw_reply = raw_reply
 
 
-def verdict_schema(rubric: Rubric, *, evidence: bool = False) -> dict[str, Any]:
-    """JSON schema of a verdict: whole numbers out of each criterion's levels, and ``why``.
+def verdict_schema(rubric: Rubric, *, explain_first: bool = False) -> dict[str, Any]:
+    """JSON schema of a verdict: one of each criterion's levels, and the explanation, ``why``.
 
     Args:
-        rubric: whose criteria are the keys.
-        evidence: ``why`` comes before the marks, so that the judge explains before it marks.
+        rubric: its criteria are the keys.
+        explain_first: ``why`` comes before the scores, so the judge explains before it scores.
 
     """
-    # Enums, since servers that keep to a schema while decoding may not keep to minimum and maximum.
-    marks = {c.name: {"type": "integer", "enum": list(c.levels)} for c in rubric.criteria}
+    # Enums, because servers that follow a schema while decoding may not follow minimum and maximum.
+    scores = {c.name: {"type": "integer", "enum": list(c.levels)} for c in rubric.criteria}
     why = {"why": {"type": "string"}}
-    properties = why | marks if evidence else marks | why
+    properties = why | scores if explain_first else scores | why
     return {
         "type": "object",
         "properties": properties,
@@ -59,46 +58,33 @@ def verdict_schema(rubric: Rubric, *, evidence: bool = False) -> dict[str, Any]:
 
 
 def read_verdict(rubric: Rubric, reply: str) -> Verdict:
-    """Read a reply.
+    """Read a reply; a Markdown fence around the JSON is removed.
 
     Raises:
-        VerdictFault: it is not JSON, lacks a criterion, has a key too many, or gives a mark that is no level.
+        InvalidVerdict: it is not JSON, lacks a criterion, has an additional key, or a score is not a level.
 
     """
-    text = reply.strip()
-    fenced = _FENCED.match(text)
+    fenced = _FENCED.match(reply.strip())
     try:
-        read = _model(rubric).model_validate_json(fenced[1] if fenced else text).model_dump()
-    except ValidationError as error:
-        told = dict.fromkeys(_told(rubric, fault) for fault in error.errors())
-        raise VerdictFault("; ".join(told), reply) from None
-    return Verdict({c.name: read[c.name] for c in rubric.criteria}, read["why"])
+        content = json.loads(fenced[1] if fenced else reply)
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise InvalidVerdict("it is not a JSON object, or it was cut off", reply)
+    problems = [_problem(criterion, content) for criterion in rubric.criteria]
+    if not isinstance(content.get("why"), str):
+        problems.append("why must be a text")
+    if content.keys() - {"why", *(criterion.name for criterion in rubric.criteria)}:
+        problems.append("it has a key that is not in the schema")
+    if any(problems):
+        raise InvalidVerdict("; ".join(filter(None, problems)), reply)
+    return Verdict({criterion.name: content[criterion.name] for criterion in rubric.criteria}, content["why"])
 
 
-def _model(rubric: Rubric) -> type[BaseModel]:
-    fields: dict[str, Any] = {c.name: (_level(tuple(c.levels)), ...) for c in rubric.criteria}
-    strict = ConfigDict(extra="forbid", strict=True)
-    return create_model("Marks", __config__=strict, why=(str, ...), **fields)
-
-
-def _level(levels: tuple[int, ...]) -> Any:
-    """A whole number out of `levels`; a Literal would let ``true`` pass for 1."""
-
-    def known(mark: int) -> int:
-        if mark not in levels:
-            raise ValueError
-        return mark
-
-    return Annotated[int, AfterValidator(known)]
-
-
-def _told(rubric: Rubric, fault: Any) -> str:
-    """A fault in our own words: what the judge wrote may repeat what a candidate wrote."""
-    key = fault["loc"][0] if fault["loc"] else None
-    levels = {c.name: ", ".join(map(str, c.levels)) for c in rubric.criteria}
-    if key in levels:
-        missing = "is missing" if fault["type"] == "missing" else "is no level"
-        return f"{key} {missing}, it must be one of {levels[key]}"
-    if key == "why":
-        return "why must be a text"
-    return "it has a key that was not asked for" if key else "it is not a JSON object, or it was cut off"
+def _problem(criterion: Criterion, content: dict[str, Any]) -> str | None:
+    """A problem in our own words, because the judge's reply may repeat what a candidate wrote."""
+    score = content.get(criterion.name)
+    if type(score) is int and score in criterion.levels:  # isinstance would accept true as 1
+        return None
+    what = "is not a level" if criterion.name in content else "is missing"
+    return f"{criterion.name} {what}, it must be one of {', '.join(map(str, criterion.levels))}"

@@ -1,47 +1,35 @@
 """How far people agree with each other and with the judge."""
 
-__all__ = [
-    "Agreement",
-    "JudgeAgreement",
-    "PeopleAgreement",
-    "agreement",
-    "agreement_lines",
-    "agreement_rows",
-    "agreement_table",
-]
+__all__ = ["Agreement", "JudgeAgreement", "PeopleAgreement", "agreement"]
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
-from rich.table import Table
 
-from h2htalk_datasets.generation.run_folder import RunFolder
-from h2htalk_metric.judge.items import probe_items
-from h2htalk_metric.judge.judged_run import JudgedRun
-from h2htalk_metric.judge.marks import judge_marks
-from h2htalk_metric.probes.answers import answered, is_probe_run
-from h2htalk_metric.reports.markdown import markdown_table
-from h2htalk_metric.review.database import Marking, Reviews
-from h2htalk_metric.review.items import GROUPS, ReviewItem
+from h2htalk_metric.judge.judge_items import judge_items
+from h2htalk_metric.judge.panel import Panel
+from h2htalk_metric.judge.panel_scores import panel_scores
+from h2htalk_metric.judge.ratings import judge_ratings
 from h2htalk_metric.review.protocol import mean_mark, on_scale
-from h2htalk_metric.review.scores import human_scores
-from h2htalk_metric.runs.scoring import RunScores
+from h2htalk_metric.review.review_item import GROUPS, ReviewItem
+from h2htalk_metric.review.reviews import Review, Reviews
+from h2htalk_metric.review.scores import human_scores, stale_items
+from h2htalk_metric.runs.run import Run
 from h2htalk_metric.stats.agreement import krippendorff_alpha
 from h2htalk_metric.stats.intervals import Interval, mean_interval
 
-_HEADS = ["items", "drawn", "settled", "two raters", "alpha", "with judge", "alpha", "Spearman", "judge - people"]
-
 
 class PeopleAgreement(NamedTuple):
-    """The first two raters of each item against each other; a third is asked only where these differ.
+    """The first two raters of each item against each other; a third marks only items on which these disagree.
 
     Attributes:
-        items: that have two raters.
-        alpha: Krippendorff's, ordinal, of the raters' means per item.
-        criteria: the same of the marks for each criterion.
+        items: number of items with two raters.
+        alpha: Krippendorff's (ordinal) of the raters' means per item, None if undefined.
+        criteria: the same of the marks, by criterion.
 
     """
 
@@ -54,11 +42,11 @@ class JudgeAgreement(NamedTuple):
     """The judge's scores against people's, item by item.
 
     Attributes:
-        items: that both have scored.
-        alpha: Krippendorff's, ordinal.
-        spearman: rank correlation.
-        difference: judge less people on 0..5, its mean with a 95% bootstrap interval, of a probe set drawn by
-            scenario.
+        items: number of items that both have scored.
+        alpha: Krippendorff's (ordinal), None if undefined.
+        spearman: rank correlation, None if undefined.
+        difference: mean of judge minus people, on 0..5, with its 95% interval clustered by relationship, or by
+            scenario in a probe run; None without items.
 
     """
 
@@ -69,87 +57,56 @@ class JudgeAgreement(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Of one group of items; what is undefined for want of items or of different marks is None.
+    """Agreement within one group of items.
 
     Attributes:
-        drawn: items of the group.
-        settled: those with a score by people.
+        sampled: number of items in the group.
+        resolved: number of items with a human score.
         people: among people.
-        judge: between judge and people; None where the run is not judged.
+        judge: between judge and people; None if nobody judged the run.
+        stale: reasons why saved marks count nowhere, with the number of items.
 
     """
 
-    drawn: int
-    settled: int
+    sampled: int
+    resolved: int
     people: PeopleAgreement
     judge: JudgeAgreement | None
+    stale: dict[str, int]
 
 
-def agreement(run_folder: str | Path) -> dict[str, Agreement]:
-    """Agreement by group (``flagged``, ``control``, ``sample``, those that there are) and of ``all``.
+def agreement(run: Run | str | Path) -> dict[str, Agreement]:
+    """Agreement per group (``flagged``, ``control``, ``sample``, if it has items) and of ``all``; without stale marks.
 
-    Flagged items were chosen for their low scores, so figures over all items are no estimate for the whole run.
+    Flagged items were chosen for their low scores, so ``all`` is not an estimate for the whole run.
+
+    Args:
+        run: the run, or its folder.
 
     Raises:
         H2HTalkError: the run has no reviews.
 
     """
-    reviews = Reviews(run_folder)
-    markings = reviews.markings()
-    people, judged = human_scores(run_folder), _judged(Path(run_folder))
-    groups = {group: [i for i in reviews.items.values() if i.group == group] for group in GROUPS}
-    found = {group: items for group, items in groups.items() if items} | {"all": list(reviews.items.values())}
+    run = Run.of(run)
+    reviews, stale, people = Reviews(run.path), stale_items(run), human_scores(run)
+    judge, clusters = _judge_scores(run), _clusters(run)
+    latest = {item: by_rater for item, by_rater in reviews.latest().items() if item not in stale}
+    items_of = {str(group): [item for item in reviews.items.values() if item.group == group] for group in GROUPS}
+    groups = {group: items for group, items in items_of.items() if items} | {"all": list(reviews.items.values())}
     return {
         group: Agreement(
             len(items),
             sum(item.id in people for item in items),
-            _among_people(items, markings),
-            None if judged is None else _judge_against_people([item.id for item in items], *judged, people),
+            _among_people(items, latest),
+            None if judge is None else _judge_against_people([item.id for item in items], judge, people, clusters),
+            dict(Counter(stale[item.id] for item in items if item.id in stale).most_common()),
         )
-        for group, items in found.items()
+        for group, items in groups.items()
     }
 
 
-def agreement_table(found: Mapping[str, Agreement]) -> Table:
-    """Agreement for a terminal."""
-    table = Table(title="Agreement of reviews", title_justify="left")
-    heads, *rows = agreement_rows(found)
-    for head in heads:
-        table.add_column(head, justify="left" if head == "items" else "right")
-    for cells in rows:
-        table.add_row(*cells)
-    return table
-
-
-def agreement_lines(found: Mapping[str, Agreement]) -> list[str]:
-    """Agreement for report.md."""
-    heads, *rows = agreement_rows(found)
-    return [
-        "",
-        "## Reviewed by people",
-        "",
-        *markdown_table(heads, rows),
-        "",
-        "`settled` items have two raters who agree, or three. `alpha` is Krippendorff's (ordinal, of means per item),",
-        "among the first two raters of each item, and between judge and people. The difference is on 0 to 5, with a",
-        "95% interval. Flagged items were chosen for low scores, so `all` is no estimate for the whole run.",
-    ]
-
-
-def agreement_rows(found: Mapping[str, Agreement]) -> list[list[str]]:
-    """Agreement as the cells of a table, its heads first."""
-    rows = [_HEADS]
-    for group, one in found.items():
-        cells = [group, str(one.drawn), str(one.settled), str(one.people.items), _figure(one.people.alpha)]
-        judge = one.judge or JudgeAgreement(0, None, None, None)
-        gap = judge.difference
-        difference = f"{gap.value:+.2f} ({_ends(gap)})" if gap else "-"
-        rows.append([*cells, str(judge.items), _figure(judge.alpha), _figure(judge.spearman), difference])
-    return rows
-
-
-def _among_people(items: Sequence[ReviewItem], markings: Mapping[str, Mapping[str, Marking]]) -> PeopleAgreement:
-    pairs = [(item, [m.marks for m in markings[item.id].values()][:2]) for item in items]
+def _among_people(items: Sequence[ReviewItem], latest: Mapping[str, Mapping[str, Review]]) -> PeopleAgreement:
+    pairs = [(item, [one.marks for one in latest.get(item.id, {}).values()][:2]) for item in items]
     pairs = [(item, marks) for item, marks in pairs if len(marks) == 2]
     means = [[mean_mark(item.rubric, one) for one in marks] for item, marks in pairs]
     by_criterion: dict[str, list[list[float]]] = {}
@@ -157,60 +114,50 @@ def _among_people(items: Sequence[ReviewItem], markings: Mapping[str, Mapping[st
         scaled = [on_scale(item.rubric, one) for one in marks]
         for name in scaled[0]:
             by_criterion.setdefault(name, []).append([one[name] for one in scaled])
-    return PeopleAgreement(
-        len(pairs), _ordinal_alpha(means), {name: _ordinal_alpha(both) for name, both in by_criterion.items()}
-    )
+    criteria = {name: _ordinal_alpha(marks) for name, marks in by_criterion.items()}
+    return PeopleAgreement(len(pairs), _ordinal_alpha(means), criteria)
 
 
 def _judge_against_people(
-    ids: Sequence[str], judge: Mapping[str, float], clusters: Mapping[str, str], people: Mapping[str, float]
+    ids: Sequence[str], judge: Mapping[str, float], people: Mapping[str, float], clusters: Mapping[str, str]
 ) -> JudgeAgreement:
     from scipy.stats import spearmanr
 
-    known = [identity for identity in ids if identity in judge and identity in people]
-    both = [(judge[identity], people[identity]) for identity in known]
-    if not both:
+    scored = [record_id for record_id in ids if record_id in judge and record_id in people]
+    pairs = [(judge[record_id], people[record_id]) for record_id in scored]
+    if not pairs:
         return JudgeAgreement(0, None, None, None)
-    gaps = [one - other for one, other in both]
-    difference = mean_interval(gaps, [clusters[identity] for identity in known])
-    varied = all(len(set(side)) > 1 for side in zip(*both, strict=True))
-    rank = float(spearmanr(*zip(*both, strict=True)).statistic) if varied else None
-    return JudgeAgreement(len(both), _ordinal_alpha(both), rank, difference)
+    difference = mean_interval([one - other for one, other in pairs], [clusters[record_id] for record_id in scored])
+    is_varied = all(len(set(side)) > 1 for side in zip(*pairs, strict=True))
+    rank = float(spearmanr(*zip(*pairs, strict=True)).statistic) if is_varied else None
+    return JudgeAgreement(len(pairs), _ordinal_alpha(pairs), rank, difference)
 
 
 def _ordinal_alpha(pairs: Sequence[Sequence[float]]) -> float | None:
-    """Of pairs, one an item, each of the two raters' values."""
+    """Of the values of two raters, one pair per item."""
     # Means of the same marks may differ in the last bits; the ordinal distance would take them for two ranks.
     return krippendorff_alpha(np.round(np.array(pairs, dtype=float).T, 6), "ordinal") if pairs else None
 
 
-def _judged(folder: Path) -> tuple[dict[str, float], dict[str, str]] | None:
-    """By id J_judge, 0..5, and what is drawn together: a probe set's scenario, or the item; None if nobody judged."""
-    if not (folder / "judge.json").exists():
+def _judge_scores(run: Run) -> dict[str, float] | None:
+    """The judges' scores by record id, 0..5; None if nobody judged the run."""
+    if Panel.read(run.path) is None:
         return None
-    if is_probe_run(RunFolder(folder).manifest()):
-        return _probe_scores(folder), {row["id"]: row["scenario"] for row, _ in answered(folder)}
-    judged = JudgedRun.read(folder, RunScores.read(folder), human={})
-    assert judged is not None  # judge.json is there
-    known = judged.items.dropna(subset="judge")
-    return dict(zip(known["id"], known["judge"], strict=True)), {identity: identity for identity in known["id"]}
-
-
-def _probe_scores(folder: Path) -> dict[str, float]:
-    """A judge's scores of answers to a probe set on the scale of people's, 0..5: the mean over its verdicts."""
-    items = probe_items(folder)
-    rubrics = {item.id: item.rubric for item in items}
-    marks = judge_marks(folder, items)
-    assert marks is not None  # judge.json is there
+    if not run.is_probe_run:
+        table = panel_scores(run).dropna(subset="judge_score")
+        return dict(zip(table["id"], table["judge_score"], strict=True))
+    rubrics = {item.id: item.rubric for item in judge_items(run)}
+    ratings = judge_ratings(run)
+    assert ratings is not None  # there is a panel
     return {
-        identity: fmean(mean_mark(rubrics[identity], verdict) for verdict in verdicts)
-        for identity, verdicts in marks.verdicts.items()
+        record_id: fmean(mean_mark(rubrics[record_id], scores) for scores in of_item)
+        for record_id, of_item in ratings.scores.items()
     }
 
 
-def _ends(gap: Interval) -> str:
-    return f"{gap.low:+.2f} to {gap.high:+.2f}" if gap.defined else "-"
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _clusters(run: Run) -> dict[str, str]:
+    """Cluster label by record id."""
+    if not run.complete:
+        return {}
+    label = "scenario" if run.is_probe_run else "relationship"
+    return {record["id"]: record[label] for record in run.records}

@@ -1,11 +1,11 @@
-// Gradio runs this once the page is there: `element` is the component, `server` calls the functions of page.py.
+// Gradio runs this once the page is there: `element` is the component, `server` calls the functions of rating_page.py.
 // Everything is built from text nodes; nothing that comes from outside is parsed as HTML.
 const root = element.querySelector(".review");
-const memory = window.sessionStorage; // of this tab, so that two raters can work in two tabs
-const state = { rater: null, items: [], item: null, marks: {}, note: "", current: 0, open: new Set(), met: new Set() };
-let waiting = Promise.resolve(); // calls go one after the other, so that a draft never overtakes a save
-let noteTimer = null;
-let leaving = 0; // above 0 while an item is saved or the next one fetched: what is pressed then is not meant for this one
+const storage = window.sessionStorage; // of this tab, so that two raters can work in two tabs
+const state = { rater: null, items: [], item: null, marks: {}, comment: "", current: 0, open: new Set(), met: new Set() };
+let lastCall = Promise.resolve(); // calls run one after the other, so a draft never overtakes a save
+let commentTimer = null;
+let leaving = 0; // above 0 while an item is saved or the next one is loaded: keys pressed then are ignored
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -18,25 +18,25 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-function call(name, asked) {
-  waiting = waiting.catch(() => {}).then(async () => {
-    const reply = await server[name](asked).catch(() => null);
-    // Gradio gives nothing, and throws nothing, where the program is gone.
-    if (!reply) throw new Error("The page can't reach its program: your last step is not kept, all before it is. "
+function call(name, request) {
+  lastCall = lastCall.catch(() => {}).then(async () => {
+    const reply = await server[name](request).catch(() => null);
+    // If the program has ended, Gradio returns nothing and throws nothing.
+    if (!reply) throw new Error("The page can't reach its program: your last step is not saved, all before it is. "
       + "Start the same command again, then reload.");
     if (reply.error) throw new Error(reply.error);
     return reply;
   });
-  return waiting;
+  return lastCall;
 }
 
-function tell(text, kind = "fault") {
+function showMessage(text, kind = "fault") {
   const line = root.querySelector(".message");
   line.textContent = text;
   line.className = `message ${text ? kind : ""}`;
 }
 
-const guarded = (action) => (...given) => Promise.resolve(action(...given)).catch((error) => tell(error.message));
+const guarded = (action) => (...args) => Promise.resolve(action(...args)).catch((error) => showMessage(error.message));
 
 // Entering -----------------------------------------------------------------------------------------------------------
 
@@ -49,10 +49,10 @@ function askName() {
   root.replaceChildren(
     make("form", { class: "entry", onsubmit: start },
       make("h1", {}, "Review"),
-      make("p", {}, "You will read answers of a companion to what it was given, beside a reference, and mark each by a "
-        + "rubric. Mark the answer for what it is: the reference is one good answer, not the only one."),
-      make("p", {}, "Every mark is kept at once and counts when you save the item. Come back under the same name to go on "
-        + "where you stopped."),
+      make("p", {}, "You will read answers of a companion next to a reference, and mark each answer by a rubric. "
+        + "Mark the answer itself: the reference is one good answer, not the only one."),
+      make("p", {}, "Every mark is stored at once and counts when you save the item. Come back under the same name to "
+        + "continue where you stopped."),
       make("label", {}, "Your name", name),
       make("button", { class: "primary", type: "submit" }, "Start"),
       make("p", { class: "message", role: "status" })));
@@ -62,8 +62,8 @@ function askName() {
 async function enter(name) {
   const reply = await call("enter", { rater: name });
   Object.assign(state, reply);
-  memory.setItem("rater", state.rater);
-  const last = state.items.find((item) => item.id === memory.getItem("item"));
+  storage.setItem("rater", state.rater);
+  const last = state.items.find((item) => item.id === storage.getItem("item"));
   await go((last || nextOpen() || state.items[0] || {}).id);
 }
 
@@ -86,13 +86,13 @@ async function whileLeaving(action) {
 }
 
 async function go(id) {
-  keepNote();
+  keepComment();
   if (state.item) state.met.add(state.item.task);
   if (!id) return finish();
   const shown = await whileLeaving(() => call("show", { rater: state.rater, item: id }));
-  Object.assign(state, { item: shown, marks: shown.marks, note: shown.note });
+  Object.assign(state, { item: shown, marks: shown.marks, comment: shown.comment });
   state.current = Math.max(0, shown.criteria.findIndex((criterion) => !(criterion.name in shown.marks)));
-  memory.setItem("item", id);
+  storage.setItem("item", id);
   draw();
   window.scrollTo(0, 0);
 }
@@ -104,7 +104,7 @@ const step = guarded(async (by) => {
 
 function finish() {
   state.item = null;
-  memory.removeItem("item");
+  storage.removeItem("item");
   const done = state.items.length > 0;
   root.replaceChildren(header(),
     make("div", { class: "finished" },
@@ -130,16 +130,16 @@ function mark(name, level) {
 const keep = guarded(async () => {
   const entry = state.items[place()];
   const reply = await call("keep",
-    { rater: state.rater, item: state.item.id, marks: { ...state.marks }, note: state.note });
+    { rater: state.rater, item: state.item.id, marks: { ...state.marks }, comment: state.comment });
   if (entry.changed === reply.changed) return;
   entry.changed = reply.changed;
   drawState();
 });
 
-function keepNote() {
-  if (noteTimer === null) return;
-  clearTimeout(noteTimer);
-  noteTimer = null;
+function keepComment() {
+  if (commentTimer === null) return;
+  clearTimeout(commentTimer);
+  commentTimer = null;
   keep();
 }
 
@@ -149,14 +149,14 @@ const save = guarded(async () => {
   if (missing >= 0) {
     state.current = missing;
     drawRubric();
-    tell(`Still without a mark: ${words(state.item.criteria[missing].name)}`);
+    showMessage(`Still without a mark: ${words(state.item.criteria[missing].name)}`);
     return;
   }
-  clearTimeout(noteTimer);
-  noteTimer = null;
-  const asked = { rater: state.rater, item: state.item.id, marks: { ...state.marks }, note: state.note };
+  clearTimeout(commentTimer);
+  commentTimer = null;
+  const request = { rater: state.rater, item: state.item.id, marks: { ...state.marks }, comment: state.comment };
   await whileLeaving(async () => {
-    state.items = (await call("save", asked)).items;
+    state.items = (await call("save", request)).items;
     await go(nextOpen()?.id);
   });
 });
@@ -169,7 +169,7 @@ function onKey(event) {
   const key = event.key;
   if (writing && key === "Escape") return focus.blur();
   if (writing && (key !== "Enter" || event.shiftKey)) return;
-  // A button or a fold reached by Tab keeps its own Enter.
+  // Enter on a focused button or fold activates it.
   if (key === "Enter" && focus?.matches("summary, .strip button, .criteria button, .plain, .primary")) return;
   const criterion = state.item.criteria[state.current];
   const level = /^[0-9]$/.test(key) ? Number(key) : null;
@@ -179,11 +179,11 @@ function onKey(event) {
     ArrowUp: () => choose(state.current - 1),
     ArrowLeft: () => step(-1),
     ArrowRight: () => step(1),
-    n: () => root.querySelector("textarea").focus(),
+    c: () => root.querySelector("textarea").focus(),
     p: () => fold("Profile"),
     t: () => fold("Task"),
   };
-  if (level !== null && criterion.levels.some(([known]) => known === level)) mark(criterion.name, level);
+  if (level !== null && criterion.levels.some(([value]) => value === level)) mark(criterion.name, level);
   else if (actions[key]) actions[key]();
   else return;
   event.preventDefault();
@@ -203,12 +203,12 @@ function fold(title) {
 
 const words = (name) => (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll("_", " ");
 
-// Marks of a saved item that were changed are kept, and don't count before they are saved: that must be seen.
+// Changed marks of a saved item are stored but do not count until they are saved; the rater must see that.
 const stateOf = (item) => (item.changed ? "changed, not saved" : item.done ? "marked" : "");
 
 function drawState() {
   const strip = root.querySelector(".strip");
-  if (!strip) return; // the rater has left meanwhile
+  if (!strip) return; // the rater has left
   const scrolled = strip.scrollLeft;
   root.querySelector("header").replaceWith(header());
   root.querySelector(".strip").scrollLeft = scrolled;
@@ -230,8 +230,8 @@ function header() {
     }, String(index + 1)));
   const leave = () => {
     if (leaving) return;
-    keepNote();
-    memory.clear();
+    keepComment();
+    storage.clear();
     Object.assign(state, { rater: null, item: null });
     askName();
   };
@@ -247,7 +247,7 @@ function header() {
     make("nav", { class: "strip", "aria-label": "Items" }, ...strip));
 }
 
-// What a rater needs now and then is folded: the profile stays as they left it, a task opens where it is new to them.
+// Long parts are folded: the profile stays as the rater left it, a task opens the first time.
 function drawFold(part) {
   const open = part.title === "Task" ? !state.met.has(state.item.task) : state.open.has(part.title);
   const key = { Profile: "p", Task: "t" }[part.title];
@@ -277,9 +277,9 @@ function draw() {
       make("aside", {},
         make("div", { class: "criteria", role: "tablist", "aria-label": "Criteria" }),
         make("div", { class: "rubric" }),
-        make("label", { class: "note" },
-          make("span", {}, "Note ", make("kbd", {}, "n")),
-          make("textarea", { rows: 1, maxlength: 4000, oninput: onNote })),
+        make("label", { class: "comment" },
+          make("span", {}, "Comment ", make("kbd", {}, "c")),
+          make("textarea", { rows: 1, maxlength: 4000, oninput: onComment })),
         make("p", { class: "unsaved", role: "status", hidden: !state.items[place()]?.changed },
           "Changed, not saved: what you saved before counts until you save again."),
         make("p", { class: "message", role: "status" }),
@@ -287,23 +287,23 @@ function draw() {
           make("button", { type: "button", class: "plain", onclick: () => step(-1) }, "Back"),
           make("button", { type: "button", class: "plain", onclick: () => step(1) }, "Forward"),
           make("button", { type: "button", class: "primary", onclick: save }, "Save and go on ", make("kbd", {}, "Enter"))))));
-  root.querySelector("textarea").value = state.note;
+  root.querySelector("textarea").value = state.comment;
   root.querySelector(".strip .here")?.scrollIntoView({ block: "nearest", inline: "center" });
   drawRubric();
 }
 
-function onNote(event) {
+function onComment(event) {
   if (leaving) {
-    event.target.value = state.note;
+    event.target.value = state.comment;
     return;
   }
-  state.note = event.target.value;
-  clearTimeout(noteTimer);
-  noteTimer = setTimeout(keepNote, 400);
+  state.comment = event.target.value;
+  clearTimeout(commentTimer);
+  commentTimer = setTimeout(keepComment, 400);
 }
 
 function drawRubric() {
-  tell("");
+  showMessage("");
   const { criteria } = state.item;
   root.querySelector(".criteria").replaceChildren(...criteria.map(({ name }, index) =>
     make("button", {
@@ -322,5 +322,5 @@ function drawRubric() {
 }
 
 document.addEventListener("keydown", onKey);
-if (memory.getItem("rater")) enter(memory.getItem("rater")).catch(askName);
+if (storage.getItem("rater")) enter(storage.getItem("rater")).catch(askName);
 else askName();
