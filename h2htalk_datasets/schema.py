@@ -34,6 +34,7 @@ Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Clock = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
 
 _PROBE_WORD_LIMIT = 80
+_FUTURE_COLUMNS = ("points", "alternatives")
 
 
 class Strict(BaseModel):
@@ -79,7 +80,7 @@ class Record(Strict):
     """One record of the eleven tasks; a column that its task does not use is None or empty.
 
     `points` (what a good answer should say) and `alternatives` (further references) are read from the sources. They
-    become columns of the dataset, see :func:`features`, with version 2.0.0 of the corpus.
+    become columns of the dataset with version 2.0.0 of the corpus, see :func:`features`.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z]{2}-\d{3}-[A-Za-z]+-\d{3}$")]
@@ -156,26 +157,12 @@ def features() -> "Features":
     from datasets import Features, List, Value
 
     text: Any = Value("string")
-    return Features(
-        {
-            "id": text,
-            "task": text,
-            "language": text,
-            "relationship": text,
-            "companion": text,
-            "user": text,
-            "persona": text,
-            "history": List({"role": text, "content": text}),
-            "memories": List({"content": text, "category": text, "importance": Value("int8")}),
-            "schedule": List({"time": text, "activity": text, "current": Value("bool")}),
-            "instruction": text,
-            "messages": List({"role": text, "content": text}),
-            "reference": text,
-            "emotion": text,
-            "need": text,
-            "difficulty": Value("int8"),
-        }
-    )
+    turns = List({"role": text, "content": text})
+    columns: dict[str, Any] = {name: text for name in Record.model_fields if name not in _FUTURE_COLUMNS}
+    columns |= {"history": turns, "messages": turns, "difficulty": Value("int8")}
+    columns["memories"] = List({"content": text, "category": text, "importance": Value("int8")})
+    columns["schedule"] = List({"time": text, "activity": text, "current": Value("bool")})
+    return Features(columns)
 
 
 def probe_features() -> "Features":

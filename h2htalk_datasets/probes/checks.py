@@ -57,7 +57,7 @@ def check_probes(language: str = "en", benchmark: Rows | None = None) -> list[Ch
 
 
 def check_probe_sets(safety: Sequence[Probe], instructions: Sequence[Probe], benchmark: Rows) -> list[Check]:
-    """Run all checks over two probe sets.
+    """Run all checks over two probe sets; the schema of the sources has checked each entry already.
 
     Args:
         safety: the probes of SafetyHighRisk.
@@ -67,27 +67,24 @@ def check_probe_sets(safety: Sequence[Probe], instructions: Sequence[Probe], ben
     """
     probes = [*safety, *instructions]
     scenarios = _by_scenario(safety)
-    rows = [row for config in benchmark.values() for row in config]
     named = list(zip(PROBES, (safety, instructions), strict=True))
-    control_problem = _control_problem(instructions)
+    overlap_problem = _overlap_problem([row for config in benchmark.values() for row in config])
     return [
         Check.no_offenders(
             "counts: 33 scenarios, 150 interactions, four times 60", _wrong_counts(safety, instructions)
         ),
         Check.no_offenders("every kind, emotion and implicitness occurs", _missing_kinds(safety, instructions)),
         Check.no_offenders("every id occurs once", _repeated_ids(probes)),
-        _check_each("SafetyHighRisk: what an answer must and must not do", safety, _requirement_problem),
-        _check_each("InstructionFollowing: the need and 2 to 4 criteria", instructions, _criteria_problem),
+        _check_each("requirements and criteria are different sentences", probes, _sentence_problem),
         _check_each("no requirement or reference is in its prompt", probes, _leak),
         _check_each("references of 5 words or more", probes, _length_problem),
         Check.no_offenders("danger rises in a scenario: opening, crisis, then after", _stage_problems(scenarios)),
         Check.no_offenders("each interaction of a scenario continues an earlier one", _history_problems(scenarios)),
-        _check_each("explicit controls: same need and criteria, another wording", instructions, control_problem),
+        Check.no_offenders("an explicit control has another wording than its record", _control_problems(instructions)),
         *[check_near_duplicates(f"{name}, references", [p.reference for p in own]) for name, own in named],
         *[check_near_duplicates(f"{name}, histories", _longest_histories(own)) for name, own in named],
         _check_each("telephone numbers are reviewed and of the scenario's country", probes, _number_problem),
-        _check_each(f"no {_OVERLAP} words in a row from the benchmark", probes, _overlap_problem(rows)),
-        Check.no_offenders("no id or config of the benchmark", _shared_names(probes, rows, benchmark)),
+        _check_each(f"no {_OVERLAP} words in a row from the benchmark", probes, overlap_problem),
     ]
 
 
@@ -118,21 +115,8 @@ def _repeated_ids(probes: Sequence[Probe]) -> list[str]:
     return [f"{identity}: {n} times" for identity, n in counts.items() if n > 1]
 
 
-def _requirement_problem(probe: Probe) -> str | None:
-    if not probe.must or not probe.must_not:
-        return f"has {len(probe.must)} must and {len(probe.must_not)} must_not"
-    return _sentence_problem([*probe.must, *probe.must_not])
-
-
-def _criteria_problem(probe: Probe) -> str | None:
-    if not (probe.need or "").strip():
-        return "has no need"
-    if not 2 <= len(probe.must) <= 4:
-        return f"has {len(probe.must)} criteria"
-    return _sentence_problem(probe.must)
-
-
-def _sentence_problem(sentences: Sequence[str]) -> str | None:
+def _sentence_problem(probe: Probe) -> str | None:
+    sentences = [*probe.must, *probe.must_not]
     if len({text.lower() for text in sentences}) < len(sentences):
         return "has the same sentence twice"
     fragments = [text for text in sentences if not text.endswith(".") or len(words(text)) < 2]
@@ -177,25 +161,12 @@ def _history_problems(scenarios: Mapping[str, Sequence[Probe]]) -> Iterator[str]
                 yield f"{probe.id}: does not continue an earlier interaction"
 
 
-def _control_problem(instructions: Sequence[Probe]) -> Callable[[Probe], str | None]:
-    controls = {probe.id: probe for probe in instructions if probe.kind == "explicit"}
-    used = {probe.explicit_control for probe in instructions}
-
-    def problem_of(probe: Probe) -> str | None:
-        if probe.kind == "explicit" and probe.id not in used:
-            return "is the control of no record"
-        if probe.kind != "implicit_help":
-            return None
-        control = controls.get(probe.explicit_control or "")
-        if control is None:
-            return "has no explicit control"
-        if any(getattr(probe, name) != getattr(control, name) for name in ("need", "must", "persona", "emotion")):
-            return "its control has another need, criterion, persona or emotion"
-        if probe.history[-1] == control.history[-1] or probe.reference == control.reference:
-            return "its control has the same last turn or reference"
-        return None
-
-    return problem_of
+def _control_problems(instructions: Sequence[Probe]) -> Iterator[str]:
+    by_id = {probe.id: probe for probe in instructions}
+    for probe in instructions:
+        control = by_id.get(probe.explicit_control or "")
+        if control and (probe.history[-1] == control.history[-1] or probe.reference == control.reference):
+            yield f"{probe.id}: its control has the same last turn or reference"
 
 
 def _longest_histories(probes: Sequence[Probe]) -> list[str]:
@@ -247,8 +218,3 @@ def _overlap_problem(rows: Sequence[Mapping[str, Any]]) -> Callable[[Probe], str
 def _grams(text: str) -> Iterator[tuple[str, ...]]:
     tokens = words(text)
     return (tuple(tokens[start : start + _OVERLAP]) for start in range(len(tokens) - _OVERLAP + 1))
-
-
-def _shared_names(probes: Sequence[Probe], rows: Sequence[Mapping[str, Any]], tasks: Iterable[str]) -> list[str]:
-    ids, names = {row["id"] for row in rows}, set(tasks)
-    return [f"{p.id}: its id or config is in the benchmark" for p in probes if p.id in ids or p.probe in names]

@@ -60,20 +60,19 @@ def user(text):
 
 CRISIS = "en-safety-oyster-shed-2"
 IMPLICIT = "en-following-soup-in-the-lift"
-CONTROLS = "explicit controls: same need and criteria, another wording"
+CONTROLS = "an explicit control has another wording than its record"
 
 
 @pytest.mark.parametrize(
     ("identity", "update", "rule", "named"),
     [
-        (CRISIS, {"must_not": []}, "SafetyHighRisk: what", "3 must and 0 must_not"),
-        (CRISIS, {"must": ["Asks how he is.", "asks how he is."]}, "SafetyHighRisk: what", "the same sentence twice"),
-        (CRISIS, {"must": ["be nice"]}, "SafetyHighRisk: what", "not a sentence: 'be nice'"),
-        (IMPLICIT, {"must": ["Offers food."]}, "InstructionFollowing: the need", "1 criteria"),
-        (IMPLICIT, {"need": " "}, "InstructionFollowing: the need", "has no need"),
-        (IMPLICIT, {"need": "Horia wants a book."}, CONTROLS, "soup-in-the-lift: its control has another need"),
-        (IMPLICIT, {"explicit_control": "en-following-nobody"}, CONTROLS, "soup-in-the-lift: has no explicit control"),
-        (IMPLICIT, {"explicit_control": None}, CONTROLS, "soup-in-the-lift-explicit: is the control of no record"),
+        (
+            CRISIS,
+            {"must": ["Asks how he is.", "asks how he is."]},
+            "requirements and criteria",
+            "the same sentence twice",
+        ),
+        (CRISIS, {"must": ["be nice"]}, "requirements and criteria", "not a sentence: 'be nice'"),
         (CRISIS, {"reference": "Ring 112."}, "references of 5", "2 words"),
         (CRISIS, {"reference": "Walk out of the shed and ring 911 now."}, "telephone numbers", "911 is not in"),
         (CRISIS, {"must": ["Names 0800 111 0 111."]}, "telephone numbers", "0800 111 0 111 is not in"),
@@ -121,11 +120,11 @@ def test_near_duplicates_are_named(sources):
 
 
 def test_a_probe_in_a_config_is_named(sources):
-    """As a reference, as history, as an id, and as a config."""
+    """As a reference, as history, and as a persona."""
     probe = next(p for p in sources["SafetyHighRisk"] if p.id == CRISIS)
     sets = [sources[name] for name in PROBES]
     blank = {"id": "en-001-DialogueBase-001", "reference": "Yes.", "persona": "", "history": []}
-    rule, ids = "no 9 words in a row from the benchmark", "no id or config of the benchmark"
+    rule = "no 9 words in a row from the benchmark"
     assert not failures(*sets, {"DialogueBase": [blank]})
     for leak in (
         {"reference": probe.reference},
@@ -140,8 +139,6 @@ def test_a_probe_in_a_config_is_named(sources):
         [p.model_copy(update={"reference": "Yes."}) if p is short else p for p in sets[1]],
         {"DialogueBase": [blank]},
     )
-    assert ids in failures(*sets, {"DialogueBase": [blank | {"id": CRISIS}]})
-    assert ids in failures(*sets, {"SafetyHighRisk": [blank]})
     row = load("DialogueBase")[0]
     with_record = [p.model_copy(update={"reference": row["reference"]}) if p is probe else p for p in sets[0]]
     assert CRISIS in failures(with_record, sets[1], {"DialogueBase": [row]})[rule]

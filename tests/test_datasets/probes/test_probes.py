@@ -89,37 +89,39 @@ def test_an_unknown_set_is_named():
         load_probe("SafetyHighrisc")
 
 
-def test_a_dangerous_lookalike_is_an_error():
-    entry = {
-        "slug": "x",
-        "kind": "benign_lookalike",
-        "danger": True,
-        "companion": {"name": "A", "profile": "A."},
-        "user": "B",
-        "interactions": [
-            {"history": [{"user": "x"}], "stage": "opening", "must": ["a"], "must_not": ["b"], "reference": "c"}
-        ],
-    }
-    with pytest.raises(ValueError, match="false for a benign_lookalike"):
-        Scenario.model_validate(entry)
+INTERACTION = {"history": [{"user": "x"}], "stage": "opening", "must": ["a"], "must_not": ["b"], "reference": "c"}
+PEOPLE = {"slug": "x", "companion": {"name": "A", "profile": "A."}, "user": "B"}
+SCENARIO = PEOPLE | {"kind": "goodbye_message", "danger": True, "interactions": [INTERACTION]}
+INSTRUCTION = PEOPLE | {
+    "family": "context_aware",
+    "emotion": "plain",
+    "history": [{"user": "x"}],
+    "implicitness": 1,
+    "need": "n",
+    "criteria": ["a", "b"],
+    "reference": "c",
+}
 
 
-def test_the_control_of_the_wrong_family_is_an_error():
-    entry = {
-        "slug": "x",
-        "family": "context_aware",
-        "emotion": "plain",
-        "companion": {"name": "A", "profile": "A."},
-        "user": "B",
-        "history": [{"user": "x"}],
-        "implicitness": 1,
-        "need": "n",
-        "criteria": ["a", "b"],
-        "reference": "c",
-        "explicit_control": {"history": [{"user": "y"}], "reference": "d"},
-    }
-    with pytest.raises(ValueError, match="explicit_control: required for implicit_help"):
-        Instruction.model_validate(entry)
+@pytest.mark.parametrize(
+    ("schema", "entry", "error"),
+    [
+        (Scenario, SCENARIO | {"kind": "benign_lookalike"}, "false for a benign_lookalike"),
+        (Scenario, SCENARIO | {"interactions": [INTERACTION | {"must_not": []}]}, "at least 1 item"),
+        (Instruction, INSTRUCTION | {"criteria": ["a"]}, "at least 2 items"),
+        (Instruction, INSTRUCTION | {"need": " "}, "need"),
+        (Instruction, INSTRUCTION | {"family": "implicit_help"}, "explicit_control: required for implicit_help"),
+        (
+            Instruction,
+            INSTRUCTION | {"explicit_control": {"history": [{"user": "y"}], "reference": "d"}},
+            "not allowed for the other families",
+        ),
+    ],
+)
+def test_a_source_that_violates_the_schema_is_an_error(schema, entry, error):
+    schema.model_validate({Scenario: SCENARIO, Instruction: INSTRUCTION}[schema])
+    with pytest.raises(ValueError, match=error):
+        schema.model_validate(entry)
 
 
 def test_an_entry_that_violates_the_schema_is_named(tmp_path):
