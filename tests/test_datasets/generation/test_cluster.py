@@ -1,4 +1,4 @@
-"""The job files of cluster/: read by bash and by accelerate, and run here with two launchers in Slurm's place."""
+"""The job files of cluster/: read by bash and by accelerate, and run here with two launchers instead of Slurm."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from helpers.paths import ROOT
 from h2htalk_datasets.generation import Settings, generate
 
 CLUSTER = ROOT / "cluster"
-# What stands in for Slurm: two tasks on this machine, each with the number that Slurm would give it. Like the real one
+# A replacement of Slurm's srun: two tasks on this machine, each with the number that Slurm would set. Like the real one
 # it ends when all of its tasks have ended, with the highest of their exit codes.
 SRUN = """#!/bin/bash
 while [[ $1 = --* ]]; do echo "srun $1"; shift; done
@@ -28,7 +28,7 @@ SLURM |= {"SLURM_CPUS_PER_TASK": "32"}
 
 @pytest.fixture
 def slurm(tmp_path):
-    """An environment in which the job files find a Slurm of two nodes, and this interpreter's commands."""
+    """An environment in which the job files use a replacement of Slurm with two nodes, and this interpreter."""
     programs = {
         "srun": SRUN,
         "scontrol": "#!/bin/bash\necho 127.0.0.1\n",
@@ -57,11 +57,11 @@ def test_accelerate_reads_its_configuration():
 
 @pytest.fixture
 def submit(slurm, tmp_path):
-    """Run a job file with other programs in place of the launcher and of h2htalk; what happens, line by line."""
+    """Run a job file with other programs instead of the launcher and h2htalk, which print how they are called."""
 
     def run(file, *options, accelerate="", merge="", **environment):
-        for name, then in (("accelerate", accelerate), ("h2htalk", merge)):
-            (tmp_path / "bin" / name).write_text(f'#!/bin/bash\necho "{name} $*"\n{then}\n')
+        for name, body in (("accelerate", accelerate), ("h2htalk", merge)):
+            (tmp_path / "bin" / name).write_text(f'#!/bin/bash\necho "{name} $*"\n{body}\n')
         command = ["bash", str(CLUSTER / file), *options]
         return subprocess.run(
             command, env=slurm | environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
@@ -74,22 +74,22 @@ def submit(slurm, tmp_path):
 @pytest.mark.parametrize(
     ("options", "processes"), [([], 16), (["--devices-per-replica", "2"], 8), (["--devices-per-replica=4", "--x"], 4)]
 )
-def test_a_job_file_asks_for_all_cores_and_as_many_processes_as_fit(file, options, processes, submit):
+def test_a_job_file_requests_all_cores_and_one_process_per_replica(file, options, processes, submit):
     done = submit(file, "run", *options, SLURM_GPUS_ON_NODE="8")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines().count("srun --cpus-per-task=32") == 1
     assert done.stdout.count(f" --num_machines 2 --num_processes {processes} --machine_rank ") == 2
 
 
-def test_what_an_earlier_job_saved_is_brought_first(submit, tmp_path):
+def test_what_an_earlier_job_copied_is_merged_first(submit, tmp_path):
     (tmp_path / "run.nodes" / "0").mkdir(parents=True)
     done = submit("slurm-node-local.sbatch", "run", merge="exit 2  # answers are missing")
-    said = [line.split()[0] for line in done.stdout.splitlines()]
-    assert [said[0], said[-1]] == ["h2htalk", "h2htalk"] and said.count("accelerate") == 2
-    assert done.returncode == 1  # of the merge at the end
+    programs = [line.split()[0] for line in done.stdout.splitlines()]
+    assert [programs[0], programs[-1]] == ["h2htalk", "h2htalk"] and programs.count("accelerate") == 2
+    assert done.returncode == 1  # from the merge at the end
 
 
-# A launcher that is told to stop ends with 1.
+# A launcher that is stopped ends with 1.
 PREEMPTED = "trap 'exit 1' TERM; sleep 0.2; kill -TERM $PPID; sleep 0.2; exit 1"
 
 
@@ -102,7 +102,7 @@ def test_a_merge_that_fails_does_not_hide_how_the_job_ended(accelerate, status, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["slurm.sbatch", "slurm-node-local.sbatch"])
-def test_the_job_file_makes_a_whole_run(file, slurm, tiny_model, tmp_path):
+def test_the_job_file_makes_a_complete_run(file, slurm, tiny_model, tmp_path):
     settings = Settings(model=str(tiny_model), tasks="DialogueBase", limit=40, batch_size=2)
     out = tmp_path / "run"
     options = arguments(settings, out)
@@ -113,7 +113,7 @@ def test_the_job_file_makes_a_whole_run(file, slurm, tiny_model, tmp_path):
         command, env=slurm, cwd=CLUSTER.parent, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert (out / "predictions.jsonl").read_bytes() == generate(settings, tmp_path / "alone").read_bytes()
+    assert (out / "predictions.jsonl").read_bytes() == generate(settings, tmp_path / "expected").read_bytes()
     assert lines_on_disk(out) >= 40
-    assert not list(tmp_path.glob("h2htalk-*")), "the nodes' disks are left clean"
-    assert not (tmp_path / "run.nodes").exists(), "nothing is left that would come back into a new run"
+    assert not list(tmp_path.glob("h2htalk-*")), "the nodes' disks are empty"
+    assert not (tmp_path / "run.nodes").exists(), "a new run of this name would merge it"

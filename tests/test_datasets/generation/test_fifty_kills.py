@@ -5,7 +5,7 @@ import shutil
 import time
 
 import pytest
-from helpers.launch import arguments, asked_ids, free_port, lines_on_disk
+from helpers.launch import arguments, free_port, lines_on_disk, prediction_ids
 
 from h2htalk_datasets.generation import Settings, generate
 from h2htalk_datasets.generation.requests import chosen_rows
@@ -20,20 +20,20 @@ def settings(tiny_model):
 
 @pytest.fixture(scope="module")
 def uninterrupted(settings, tmp_path_factory):
-    return generate(settings, tmp_path_factory.mktemp("runs") / "whole").read_bytes()
+    return generate(settings, tmp_path_factory.mktemp("runs") / "uninterrupted").read_bytes()
 
 
-def kill_at_random(ranks, chance: random.Random, out, total: int) -> bool:
-    """Kill a job's ranks at a moment drawn by time or by answers on disk; whether any was killed before its end."""
-    if chance.random() < 0.3:
-        moment, lines = time.monotonic() + chance.uniform(0, 3), total + 1
+def kill_at_random(ranks, generator: random.Random, out, total: int) -> bool:
+    """Kill a job's ranks after a random time or number of answers; return whether any was killed before its end."""
+    if generator.random() < 0.3:
+        moment, lines = time.monotonic() + generator.uniform(0, 3), total + 1
     else:
-        moment, lines = time.monotonic() + 200, chance.randint(lines_on_disk(out), total)
+        moment, lines = time.monotonic() + 200, generator.randint(lines_on_disk(out), total)
     while time.monotonic() < moment and lines_on_disk(out) < lines and any(rank.is_alive() for rank in ranks):
         time.sleep(0.005)
-    time.sleep(chance.uniform(0, 0.1))
-    killed = [rank for rank in chance.sample(ranks, len(ranks)) if rank.is_alive()]
-    pause = chance.choice([0, 0, 0, 0.3])  # at times the others go on for a moment without the first
+    time.sleep(generator.uniform(0, 0.1))
+    killed = [rank for rank in generator.sample(ranks, len(ranks)) if rank.is_alive()]
+    pause = generator.choice([0, 0, 0, 0.3])  # sometimes the others run on for a moment without the first
     for rank in killed:
         rank.kill()
         time.sleep(pause)
@@ -42,8 +42,8 @@ def kill_at_random(ranks, chance: random.Random, out, total: int) -> bool:
     return any(rank.exitcode == -9 for rank in killed)
 
 
-def other_than(count: int, chance: random.Random) -> int:
-    return chance.choice([number for number in (1, 2, 3) if number != count])
+def other_than(count: int, generator: random.Random) -> int:
+    return generator.choice([number for number in (1, 2, 3) if number != count])
 
 
 @pytest.mark.slow
@@ -51,34 +51,34 @@ def other_than(count: int, chance: random.Random) -> int:
 def test_fifty_killed_runs_end_as_the_uninterrupted_one(settings, uninterrupted, tmp_path):
     from helpers.warm_rank import start_ranks
 
-    chance = random.Random(SEED)
+    generator = random.Random(SEED)
     ids = [row["id"] for row in chosen_rows(settings.tasks, settings.limit)]
     kills, resumed_from = 0, []
     for number in range(RUNS):
         out, log = tmp_path / f"run{number}", tmp_path / f"log{number}"
-        count = chance.choice([1, 2, 3])
-        killed = in_flight = 0
-        wanted = chance.choice([1, 1, 1, 2, 3])
+        count = generator.choice([1, 2, 3])
+        killed = unfinished = 0
+        wanted = generator.choice([1, 1, 1, 2, 3])
         while killed < wanted:
-            count, before = other_than(count, chance), lines_on_disk(out)
+            count, before = other_than(count, generator), lines_on_disk(out)
             ranks = start_ranks(count, free_port(), arguments(settings, out), log)
-            if kill_at_random(ranks, chance, out, len(ids)):
+            if kill_at_random(ranks, generator, out, len(ids)):
                 killed += 1
-                in_flight += count * settings.batch_size
+                unfinished += count * settings.batch_size
                 assert lines_on_disk(out) >= before, f"run {number} lost what was on disk"
-            else:  # it was complete before its moment came; what is killed is another
+            else:  # it was complete before it was killed; start again
                 assert (out / "predictions.jsonl").read_bytes() == uninterrupted, log.read_text()
                 shutil.rmtree(out)
-                killed = in_flight = 0
+                killed = unfinished = 0
         kills += killed
         resumed_from.append(lines_on_disk(out))
-        ranks = start_ranks(other_than(count, chance), free_port(), arguments(settings, out), log)
+        ranks = start_ranks(other_than(count, generator), free_port(), arguments(settings, out), log)
         for rank in ranks:
             rank.join(300)
         assert [rank.exitcode for rank in ranks] == [0] * len(ranks), log.read_text()
         final = (out / "predictions.jsonl").read_bytes()
-        assert asked_ids(final) == ids, f"run {number} lost or doubled an answer"
+        assert prediction_ids(final) == ids, f"run {number} lost or duplicated an answer"
         assert final == uninterrupted, f"run {number} differs"
-        assert lines_on_disk(out) <= len(ids) + in_flight, f"run {number} asked again what was on disk"
+        assert lines_on_disk(out) <= len(ids) + unfinished, f"run {number} generated again what was on disk"
     print(f"{RUNS} runs, {kills} kills; answers on disk when resumed: {sorted(resumed_from)} of {len(ids)}")
-    assert len(set(resumed_from)) > 5, "the moments are all alike"
+    assert len(set(resumed_from)) > 5, "all kills came at the same moment"

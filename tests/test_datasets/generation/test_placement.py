@@ -99,9 +99,7 @@ def test_a_checkpoint_that_lacks_weights_is_refused(name, demo, tmp_path):
     save_file(
         {key: value for key, value in weights.items() if key != lost}, tmp_path / "model.safetensors", {"format": "pt"}
     )
-    with pytest.raises(
-        H2HTalkError, match=f"cannot load the model .*: 1 of its weights are in no file, for example {lost};"
-    ):
+    with pytest.raises(H2HTalkError, match=f"cannot load the model .*: 1 of its weights are in no file, .* {lost};"):
         load_model(str(tmp_path))
 
 
@@ -109,9 +107,7 @@ def test_a_checkpoint_of_another_size_is_refused_in_a_line(demo, tmp_path):
     AutoModelForCausalLM.from_config(CHECKPOINTS["llama"]).save_pretrained(tmp_path)
     demo.tokenizer.save_pretrained(tmp_path)
     LlamaConfig(intermediate_size=24, **SIZES).save_pretrained(tmp_path)
-    with pytest.raises(
-        H2HTalkError, match=r"cannot load the model .*of its weights have another shape than its config"
-    ):
+    with pytest.raises(H2HTalkError, match=r"cannot load the model .*of its weights have another shape than"):
         load_model(str(tmp_path))
 
 

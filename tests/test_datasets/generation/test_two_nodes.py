@@ -1,4 +1,4 @@
-"""Two nodes, each in a network namespace of its own, joined by one cable: complete runs, lost nodes, a cut cable."""
+"""Two nodes, each in its own network namespace, joined by one cable: complete runs, lost nodes, a cut cable."""
 
 import os
 import re
@@ -10,13 +10,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from helpers.launch import MODULE, Job, accelerate, arguments, asked_ids, free_port, lines_on_disk, started
+from helpers.launch import MODULE, Job, accelerate, arguments, free_port, lines_on_disk, prediction_ids, started
 from helpers.paths import PROGRAMS
 
 from h2htalk_datasets.generation import Settings, generate
 
 pytestmark = pytest.mark.slow
-PLUG = "h2h0"  # the cable's end, by the same name in each namespace
+INTERFACE = "h2h0"  # the end of the cable has the same name in both namespaces
 ADDRESS = "10.213.7."
 
 
@@ -25,8 +25,8 @@ def ip(*words: str) -> None:
 
 
 @pytest.fixture
-def spaces():
-    """Names of two namespaces that reach each other and nothing else."""
+def namespaces():
+    """Names of two namespaces that are connected with each other and nothing else."""
     if os.geteuid() or not shutil.which("ip"):
         pytest.skip("network namespaces need root and iproute2")
     names = [f"h2h-{os.getpid()}-{side}" for side in "ab"]
@@ -34,11 +34,11 @@ def spaces():
         for name in names:
             ip("netns", "add", name)
         first, second = names
-        ip("link", "add", PLUG, "netns", first, "type", "veth", "peer", "name", PLUG, "netns", second)
+        ip("link", "add", INTERFACE, "netns", first, "type", "veth", "peer", "name", INTERFACE, "netns", second)
         for number, name in enumerate(names, 1):
-            ip("-n", name, "address", "add", f"{ADDRESS}{number}/24", "dev", PLUG)
+            ip("-n", name, "address", "add", f"{ADDRESS}{number}/24", "dev", INTERFACE)
             ip("-n", name, "link", "set", "lo", "up")
-            ip("-n", name, "link", "set", PLUG, "up")
+            ip("-n", name, "link", "set", INTERFACE, "up")
     except subprocess.CalledProcessError as error:
         pytest.skip(f"no network namespaces here: {error.stderr.strip()}")
     else:
@@ -55,68 +55,72 @@ def settings(tiny_model):
 
 @pytest.fixture(scope="module")
 def uninterrupted(settings, tmp_path_factory):
-    return generate(settings, tmp_path_factory.mktemp("runs") / "whole").read_bytes()
+    return generate(settings, tmp_path_factory.mktemp("runs") / "uninterrupted").read_bytes()
 
 
 def two_nodes(
-    stack: ExitStack, spaces: Sequence[str], settings: Settings, outs: Sequence[Path], program: Sequence[str] = MODULE
+    stack: ExitStack,
+    namespaces: Sequence[str],
+    settings: Settings,
+    outs: Sequence[Path],
+    program: Sequence[str] = MODULE,
 ) -> list[Job]:
-    """One launcher with one rank in each namespace; each node has its own idea of where the run folder lies."""
+    """One launcher with one rank in each namespace; each node has its own path of the run folder."""
     port = free_port()
     jobs = []
-    for number, (space, out) in enumerate(zip(spaces, outs, strict=True)):
-        place = ["--num_machines", "2", "--machine_rank", str(number)]
-        place += ["--main_process_ip", f"{ADDRESS}1", "--main_process_port", port]
-        command = ["ip", "netns", "exec", space, *accelerate(2, program, place), *arguments(settings, out)]
+    for number, (namespace, out) in enumerate(zip(namespaces, outs, strict=True)):
+        options = ["--num_machines", "2", "--machine_rank", str(number)]
+        options += ["--main_process_ip", f"{ADDRESS}1", "--main_process_port", port]
+        command = ["ip", "netns", "exec", namespace, *accelerate(2, program, options), *arguments(settings, out)]
         log = out.parent / f"node{number}.log"
-        jobs.append(stack.enter_context(started(command, log, GLOO_SOCKET_IFNAME=PLUG)))
+        jobs.append(stack.enter_context(started(command, log, GLOO_SOCKET_IFNAME=INTERFACE)))
     return jobs
 
 
 @pytest.mark.parametrize("disks", ["shared", "of their own"])
-def test_two_nodes_answer_as_one_process_does(disks, spaces, settings, uninterrupted, tmp_path):
+def test_two_nodes_answer_as_one_process_does(disks, namespaces, settings, uninterrupted, tmp_path):
     outs = [tmp_path / "run", tmp_path / ("run" if disks == "shared" else "other")]
     with ExitStack() as stack:
-        first, second = two_nodes(stack, spaces, settings, outs)
+        first, second = two_nodes(stack, namespaces, settings, outs)
         assert first.ended_within(200) == 0, first.output + second.output
         assert second.ended_within(60) == 0, second.output
     assert (outs[0] / "predictions.jsonl").read_bytes() == uninterrupted
     for number, out in enumerate(outs):
-        assert list((out / "shards").glob(f"*-rank{number}.jsonl")), "a node that did nothing shows nothing"
+        assert list((out / "shards").glob(f"*-rank{number}.jsonl")), "every node has answered something"
         assert not list(out.glob(".*.mark"))
 
 
 @pytest.mark.parametrize("accident", ["second node killed", "first node killed", "cable cut"])
-def test_a_lost_node_ends_the_other_which_then_finishes_alone(accident, spaces, settings, uninterrupted, tmp_path):
+def test_a_lost_node_ends_the_other_which_then_finishes_alone(accident, namespaces, settings, uninterrupted, tmp_path):
     out = tmp_path / "run"
-    half = len(asked_ids(uninterrupted)) // 2
+    half = len(prediction_ids(uninterrupted)) // 2
     with ExitStack() as stack:
-        jobs = two_nodes(stack, spaces, settings, [out, out])
+        jobs = two_nodes(stack, namespaces, settings, [out, out])
         jobs[0].wait_until(lambda: lines_on_disk(out) >= half)
         happened = time.monotonic()
         if accident == "cable cut":
-            ip("-n", spaces[1], "link", "set", PLUG, "down")
-            left = jobs
+            ip("-n", namespaces[1], "link", "set", INTERFACE, "down")
+            remaining = jobs
         else:
-            left = [jobs[0] if accident.startswith("second") else jobs[1]]
-            jobs[1 - jobs.index(left[0])].kill()
-        for job in left:
+            remaining = [jobs[0] if accident.startswith("second") else jobs[1]]
+            jobs[1 - jobs.index(remaining[0])].kill()
+        for job in remaining:
             assert job.ended_within(60 - (time.monotonic() - happened)) != 0
-    # The second node hears of the first one's end from its own thread or from the store, whichever is asked first; and
-    # from the store in the kernel's words, which are others when the connection is reset than when it is closed.
-    first_gone = rf"lost the job's first node \({ADDRESS}1\)|lost another process of the job \(.+\);"
-    for job in left:
-        assert re.search("lost rank 1: silent for 15 s" if job is jobs[0] else first_gone, job.output), job.output
-        assert job.output.count("the same command goes on from there") == 1
+    # The second node learns of the first one's end from its heartbeat or from the store, whichever comes first. The
+    # store has the kernel's words, which differ between a reset and a closed connection.
+    first_lost = rf"lost the job's first node \({ADDRESS}1\)|lost another process of the job \(.+\);"
+    for job in remaining:
+        assert re.search("lost rank 1: silent for 15 s" if job is jobs[0] else first_lost, job.output), job.output
+        assert job.output.count("run the same command again to continue") == 1
     print(f"{accident}: ended after {time.monotonic() - happened:.1f} s")
     assert lines_on_disk(out) >= half
     assert generate(settings, out).read_bytes() == uninterrupted
 
 
-def test_a_rank_that_fails_ends_the_other_node_too(spaces, settings, tmp_path):
-    program = [str(PROGRAMS / "fail_on_a_rank.py"), "1", "answer", "known"]
+def test_a_rank_that_fails_ends_the_other_node_too(namespaces, settings, tmp_path):
+    program = [str(PROGRAMS / "fail_on_a_rank.py"), "1", "answer", "expected"]
     with ExitStack() as stack:
-        first, second = two_nodes(stack, spaces, settings, [tmp_path / "run"] * 2, program)
+        first, second = two_nodes(stack, namespaces, settings, [tmp_path / "run"] * 2, program)
         assert second.ended_within(200) != 0
         assert first.ended_within(30) != 0
         ended = time.time()
