@@ -21,6 +21,7 @@ _EMBEDDED = ("ss", "composite", "content_composite")
 _VERSIONS = ("h2htalk", "libraries")
 # h2htalk 0.1 did not store these columns.
 _RECORD_COLUMNS = {"relationship", "need", "difficulty", "emotion", "turns", "reference_words"}
+_WORD_LIMIT = r"\d+ words, the limit is \d+"
 _MISSING = "(nothing)"
 
 
@@ -52,10 +53,14 @@ def verify_run(run: Run | str | Path, embedder: Embedder | None = None) -> list[
     same_precision = old_precision == new_precision and not str(new_precision).endswith("float16")
     tolerance = _TOLERANCE if same_precision else _HALF_PRECISION_TOLERANCE
     old_versions, new_versions = ({key: s.pop(key, None) for key in _VERSIONS} for s in (old_signature, new_signature))
+    items, word_counts = scores.items, []
+    if not _RECORD_COLUMNS & (set(items.columns) - {"relationship"}):
+        items, word_counts = _word_count_differences(items, fresh.items)
     differences = [
         *_signature_differences(old_signature, new_signature),
-        *_item_differences(scores.items, fresh.items, tolerance),
+        *_item_differences(items, fresh.items, tolerance),
         *_figure_differences(old, new, tolerance),
+        *word_counts,
     ]
     if differences:
         differences = [*_signature_differences(old_versions, new_versions), *differences]
@@ -112,6 +117,24 @@ def _item_differences(stored: pd.DataFrame, fresh: pd.DataFrame, tolerance: floa
         name = "S" if column == "composite" else column
         lines.append(f"{fresh['id'].iloc[place]}: stored {name} {old}, recomputed {new}")
     return lines
+
+
+def _word_count_differences(stored: pd.DataFrame, fresh: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Take out of files of h2htalk 0.1 the format errors that only its word counter caused.
+
+    It counted dashes and emoji as words, so an answer of 40 words could be reported as one of 41.
+    """
+    if stored["id"].tolist() != fresh["id"].tolist() or "format_error" not in stored:
+        return stored, []
+    old, new = stored["format_error"].astype(object), fresh["format_error"].astype(object)
+    limited = old.astype(str).str.fullmatch(_WORD_LIMIT) & (new.isna() | new.astype(str).str.fullmatch(_WORD_LIMIT))
+    changed = limited & (old.astype(str) != new.astype(str))
+    if not changed.any():
+        return stored, []
+    return stored.assign(format_error=old.where(~changed, new)), [
+        f"format_error of {changed.sum()} items: h2htalk 0.1 counted dashes and emoji as words, so their word counts "
+        f"were too high; S is not affected. To store the correct ones, score the run again"
+    ]
 
 
 def _differing(old: pd.Series, new: pd.Series, tolerance: float) -> np.ndarray:

@@ -135,3 +135,31 @@ def test_another_precision_does_not_hide_an_edit(run):
     first, second = verify_run(run, embedder_of(Rounding(), "float16"))
     assert first.startswith("the embedder's precision differs")
     assert second.startswith(f"{items['id'][0]}: stored bleu1 ")
+
+
+def as_written_by_0_1(run, edit):
+    """Rewrite the two files as h2htalk 0.1 did, with one edit of the items."""
+    items = pd.read_parquet(run / "scores.parquet")
+    summary = json.loads((run / "score.json").read_text())
+    summary["scoring"] = summary.pop("scoring_id")
+    (run / "score.json").write_text(json.dumps(summary))
+    columns = ["relationship", "need", "difficulty", "emotion", "turns", "reference_words"]
+    old = items.drop(columns=columns).rename(columns={"format_error": "contract"})
+    edit(old)
+    old.attrs = {"scoring": summary["scoring"]}
+    old.to_parquet(run / "scores.parquet")
+
+
+def test_a_run_scored_by_0_1_is_confirmed(run):
+    as_written_by_0_1(run, lambda items: None)
+    assert verify_run(run, PLAIN) == []
+
+
+def test_word_counts_of_0_1_are_named_as_the_reason(run):
+    def too_many_words(items):
+        items["contract"] = items["contract"].astype(object)
+        items.loc[0, "contract"] = "41 words, the limit is 40"
+
+    as_written_by_0_1(run, too_many_words)
+    (line,) = verify_run(run, PLAIN)
+    assert line.startswith("format_error of 1 items: h2htalk 0.1 counted dashes and emoji as words")

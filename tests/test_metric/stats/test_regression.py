@@ -37,4 +37,6 @@ def test_what_cannot_be_estimated_is_refused():
     with pytest.raises(H2HTalkError, match="at least two relationships"):
         clustered_regression([1, 2], {"t": [0, 1]}, ["a", "a"])
     with pytest.raises(H2HTalkError, match="the effects of t, u cannot be separated"):
-        clustered_regression([1, 2, 3], {"t": [0, 1, 0], "u": [0, 2, 0]}, ["a", "b", "c"])
+        clustered_regression([1, 2, 3, 4], {"t": [0, 1, 0, 0], "u": [0, 2, 0, 0]}, ["a", "b", "c", "d"])
+    with pytest.raises(H2HTalkError, match="the effects of t cannot be separated"):  # no item is left for the errors
+        clustered_regression([1, 2], {"t": [0, 1]}, ["a", "b"])
