@@ -3,12 +3,11 @@
 __all__ = ["describe"]
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from h2htalk_datasets.answer_format import strip_scaffold
 from h2htalk_datasets.corpus.checks import Check
@@ -19,8 +18,10 @@ from h2htalk_datasets.tasks import DIMENSIONS, NEEDS, TASKS
 
 # The colours of Okabe and Ito, which colour-blind readers can tell apart.
 _COLOURS = {"Dialogue": "#0072B2", "Itinerary": "#E69F00", "Recollection": "#009E73"}
-_DIFFICULTY_COLOURS = ["#56B4E9", "#0072B2", "#00304d"]
-_NEED_COLOURS = ["#999999", "#0072B2", "#009E73", "#E69F00"]
+_LABEL_COLOURS = {
+    "difficulty": ["#56B4E9", "#0072B2", "#00304d"],
+    "need": ["#999999", "#0072B2", "#009E73", "#E69F00"],
+}
 _NUMBER_WORDS = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty half".split()
 
 
@@ -38,7 +39,7 @@ def describe(out: Path, release: Path | None = None) -> list[Path]:
         H2HTalkError: the folder cannot be written, or the libraries for figures are not installed.
 
     """
-    rows = {task: load(task).to_list() for task in TASKS}
+    rows = [row for task in TASKS for row in load(task).to_list()]
     statistics = measure(rows)
     published = check_published(release) if release else []
     try:
@@ -51,18 +52,18 @@ def describe(out: Path, release: Path | None = None) -> list[Path]:
 
 
 def _markdown(statistics: Statistics, published: Sequence[Check]) -> str:
-    emotions = sum(statistics.labels["emotion"].values(), Counter())
+    records = statistics.records
     parts = [
         "# Statistics of the corpus",
-        f"{sum(statistics.counts.values())} records. Words are counted without labels, times and step numbers.",
+        f"{len(records)} records. Words are counted without labels, times and step numbers.",
         "## Counts and lengths",
-        _lengths_table(statistics),
+        _lengths_table(records),
         "Prompt words are those of the user message. The system message before it has a median of "
-        f"{statistics.system_words:.0f} words.",
+        f"{records['system_words'].median():.0f} words.",
         "## Difficulty and need",
-        _labels_table(statistics),
+        _labels_table(records),
         "## Emotion",
-        _table(["emotion", "records"], emotions.most_common()),
+        _table(["emotion", "records"], list(records["emotion"].value_counts().items())),
         "## Distinct words",
         _table(
             ["task", "distinct-1", "distinct-2", "distinct-3"],
@@ -78,23 +79,25 @@ def _markdown(statistics: Statistics, published: Sequence[Check]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _lengths_table(statistics: Statistics) -> str:
+def _lengths_table(records: pd.DataFrame) -> str:
     heads = ["task", "records", "Table 1", "prompt words: median", "95%", "reference words: median", "95%"]
     rows = []
-    for task, n in statistics.counts.items():
-        lengths = (statistics.prompt_words[task], statistics.reference_words[task])
-        percentiles = [f"{value:.0f}" for words in lengths for value in np.percentile(words, (50, 95))]
-        rows.append([task, n, TASKS[task].count, *percentiles])
+    for task, own in records.groupby("task", observed=True):
+        quantiles = own[["prompt_words", "reference_words"]].quantile([0.5, 0.95])
+        rows.append([task, len(own), TASKS[task].count, *(f"{value:.0f}" for value in quantiles.T.stack())])
     return _table(heads, rows)
 
 
-def _labels_table(statistics: Statistics) -> str:
-    difficulty, need = statistics.labels["difficulty"], statistics.labels["need"]
-    rows = [
-        [task, *(difficulty[task][level] for level in (1, 2, 3)), *(need[task][value] or "" for value in NEEDS)]
-        for task in statistics.counts
-    ]
-    return _table(["task", "1", "2", "3", *NEEDS], rows)
+def _labels_table(records: pd.DataFrame) -> str:
+    counts = _label_counts(records, "difficulty").join(_label_counts(records, "need")).fillna(0).astype(int)
+    rows = [[task, *(n or "" for n in values)] for task, *values in counts.itertuples()]
+    return _table(["task", *counts.columns], rows)
+
+
+def _label_counts(records: pd.DataFrame, label: str) -> pd.DataFrame:
+    """Records by task (rows; those with the label) and value of a label (columns)."""
+    counts = pd.crosstab(records["task"], records[label])
+    return counts[[value for value in (1, 2, 3, *NEEDS) if value in counts]]
 
 
 def _pairs_table(statistics: Statistics) -> str:
@@ -119,7 +122,7 @@ def _table(heads: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def _draw(statistics: Statistics, rows: Mapping[str, Sequence[Mapping[str, Any]]], out: Path) -> list[Path]:
+def _draw(statistics: Statistics, rows: Sequence[Mapping[str, Any]], out: Path) -> list[Path]:
     try:
         import matplotlib
 
@@ -129,9 +132,9 @@ def _draw(statistics: Statistics, rows: Mapping[str, Sequence[Mapping[str, Any]]
         raise H2HTalkError("the figures need more libraries; run: pip install 'h2htalk[figures]'") from None
     plt.rcParams |= {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 130}
     figures = {
-        "counts.png": _draw_counts(plt, statistics),
-        "lengths.png": _draw_lengths(plt, statistics),
-        "labels.png": _draw_labels(plt, statistics),
+        "counts.png": _draw_counts(plt, statistics.records),
+        "lengths.png": _draw_lengths(plt, statistics.records),
+        "labels.png": _draw_labels(plt, statistics.records),
         "verbs.png": _draw_verbs(plt, statistics),
         "words.png": _draw_words(plt, rows),
     }
@@ -141,11 +144,10 @@ def _draw(statistics: Statistics, rows: Mapping[str, Sequence[Mapping[str, Any]]
     return [out / name for name in figures]
 
 
-def _draw_counts(plt: Any, statistics: Statistics) -> Any:
+def _draw_counts(plt: Any, records: pd.DataFrame) -> Any:
     figure, axis = plt.subplots(figsize=(7, 3.2))
-    tasks = list(statistics.counts)[::-1]
-    numbers = [statistics.counts[task] for task in tasks]
-    bars = axis.barh(tasks, numbers, color=[_COLOURS[TASKS[task].dimension] for task in tasks])
+    counts = records["task"].value_counts(sort=False)[::-1]
+    bars = axis.barh(counts.index, counts, color=[_COLOURS[TASKS[task].dimension] for task in counts.index])
     axis.bar_label(bars, padding=3)
     axis.set_xlabel("records")
     handles = [plt.Rectangle((0, 0), 1, 1, color=_COLOURS[dimension]) for dimension in DIMENSIONS]
@@ -153,17 +155,13 @@ def _draw_counts(plt: Any, statistics: Statistics) -> Any:
     return figure
 
 
-def _draw_lengths(plt: Any, statistics: Statistics) -> Any:
+def _draw_lengths(plt: Any, records: pd.DataFrame) -> Any:
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
-    tasks = list(statistics.counts)[::-1]
-    panels = (
-        ("words of the user message", statistics.prompt_words),
-        ("words of the reference", statistics.reference_words),
-    )
-    for axis, (title, lengths) in zip(axes, panels, strict=True):
-        boxes = axis.boxplot(
-            [lengths[task] for task in tasks], orientation="horizontal", patch_artist=True, widths=0.6, showfliers=False
-        )
+    tasks = list(records["task"].cat.categories)[::-1]
+    titles = {"prompt_words": "words of the user message", "reference_words": "words of the reference"}
+    for axis, (column, title) in zip(axes, titles.items(), strict=True):
+        lengths = [records.loc[records["task"] == task, column] for task in tasks]
+        boxes = axis.boxplot(lengths, orientation="horizontal", patch_artist=True, widths=0.6, showfliers=False)
         for box, task in zip(boxes["boxes"], tasks, strict=True):
             box.set_facecolor(_COLOURS[TASKS[task].dimension])
         for line in boxes["medians"]:
@@ -174,33 +172,24 @@ def _draw_lengths(plt: Any, statistics: Statistics) -> Any:
     return figure
 
 
-def _draw_labels(plt: Any, statistics: Statistics) -> Any:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4))
-    tasks = list(statistics.counts)[::-1]
-    with_need = [task for task in tasks if statistics.labels["need"][task]]
-    _stack(left, tasks, statistics.labels["difficulty"], dict(zip((1, 2, 3), _DIFFICULTY_COLOURS, strict=True)))
-    _stack(right, with_need, statistics.labels["need"], dict(zip(NEEDS, _NEED_COLOURS, strict=True)))
-    left.set_xlabel("share of records by difficulty")
-    right.set_xlabel("share of records by need")
+def _draw_labels(plt: Any, records: pd.DataFrame) -> Any:
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+    for axis, (label, colours) in zip(axes, _LABEL_COLOURS.items(), strict=True):
+        counts = _label_counts(records, label)[::-1]
+        shares = counts.div(counts.sum(axis=1), axis=0)
+        shares.plot.barh(stacked=True, ax=axis, color=colours, width=0.8, ylabel="")
+        axis.set_xlabel(f"share of records by {label}")
+        axis.legend(frameon=False, ncols=len(counts.columns), loc="lower center", bbox_to_anchor=(0.5, 1.0))
     figure.tight_layout()
     return figure
 
 
-def _stack(axis: Any, tasks: Sequence[str], counts: Mapping[str, Counter[Any]], colours: Mapping[Any, str]) -> None:
-    start = np.zeros(len(tasks))
-    for value, colour in colours.items():
-        shares = np.array([counts[task][value] / max(1, counts[task].total()) for task in tasks])
-        axis.barh(tasks, shares, left=start, color=colour, label=str(value))
-        start += shares
-    axis.legend(frameon=False, ncols=len(colours), loc="lower center", bbox_to_anchor=(0.5, 1.0))
-
-
 def _draw_verbs(plt: Any, statistics: Statistics) -> Any:
     figure, axes = plt.subplots(1, 2, figsize=(9, 5.2), sharex=True)
-    panels = (("instructions", statistics.instruction_pairs), ("references", statistics.reference_pairs))
-    for axis, (title, pairs) in zip(axes, panels, strict=True):
+    panels = {"instructions": statistics.instruction_pairs, "references": statistics.reference_pairs}
+    for axis, (title, pairs) in zip(axes, panels.items(), strict=True):
         top = pairs.most_common(25)[::-1]
-        bars = axis.barh([" ".join(pair) for pair, _ in top], [n for _, n in top], color=_DIFFICULTY_COLOURS[1])
+        bars = axis.barh([" ".join(pair) for pair, _ in top], [n for _, n in top], color=_COLOURS["Dialogue"])
         axis.bar_label(bars, padding=3)
         axis.set_xlabel(f"times in the {title}")
         axis.xaxis.get_major_locator().set_params(integer=True)
@@ -208,12 +197,11 @@ def _draw_verbs(plt: Any, statistics: Statistics) -> Any:
     return figure
 
 
-def _draw_words(plt: Any, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Any:
+def _draw_words(plt: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
     from wordcloud import STOPWORDS, WordCloud
 
-    everything = [row for task in rows for row in rows[task]]
-    names = {name.lower() for row in everything for name in re.findall(r"\b[A-Z]\w+", row["persona"])}
-    text = " ".join(strip_scaffold(row["reference"]) for row in everything).replace("’", "'")
+    names = {name.lower() for row in rows for name in re.findall(r"\b[A-Z]\w+", row["persona"])}
+    text = " ".join(strip_scaffold(row["reference"]) for row in rows).replace("’", "'")
     stop = STOPWORDS | names | {"ll", "ve", "re", "s", "t", "don", "will", *_NUMBER_WORDS}
     cloud = WordCloud(
         width=1200, height=600, background_color="white", colormap="viridis", stopwords=stop, random_state=1

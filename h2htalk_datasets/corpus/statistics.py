@@ -4,22 +4,22 @@ __all__ = ["Statistics", "check_published", "measure", "verb_noun_pairs"]
 
 import logging
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from h2htalk_datasets.answer_format import strip_scaffold
 from h2htalk_datasets.authors_release import authors_release
 from h2htalk_datasets.corpus.checks import Check, check_references, distinct
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.tasks import TASKS
 from h2htalk_datasets.words import words
 
-Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 Pairs = Counter[tuple[str, str]]
 
 _NOUN_DISTANCE = 4  # words after a verb in which its noun is searched
@@ -37,53 +37,49 @@ _BEFORE_VERB = set("i you he she we they who have has had ve d".split())
 
 @dataclass(frozen=True)
 class Statistics:
-    """The statistics of a corpus, by task unless stated otherwise.
+    """The statistics of a corpus.
 
     Attributes:
-        counts: number of records.
-        reference_words: words of each reference without scaffold, shape (records,).
-        prompt_words: words of each user message (the record's own part of the prompt), shape (records,).
-        system_words: median over all records of the words of the system message.
-        labels: label (difficulty, need, emotion) to task to counts of its values.
+        records: one row per record, with task, difficulty, need, emotion, and the numbers of words: prompt_words (of
+            the user message), system_words (of the system message), reference_words (of the reference without
+            scaffold).
+        distinct: task to distinct-1, -2 and -3 of its references, 0..1.
         instruction_pairs: verb-noun pairs of all instructions (paper, Fig. 5) with their counts.
         reference_pairs: verb-noun pairs of all references with their counts.
         checks: the checks of the references.
-        distinct: distinct-1, -2 and -3 of the references, 0..1.
 
     """
 
-    counts: dict[str, int]
-    reference_words: dict[str, np.ndarray]
-    prompt_words: dict[str, np.ndarray]
-    system_words: float
-    labels: dict[str, dict[str, Counter[Any]]]
+    records: pd.DataFrame
+    distinct: dict[str, list[float]]
     instruction_pairs: Pairs
     reference_pairs: Pairs
     checks: list[Check]
-    distinct: dict[str, tuple[float, float, float]]
 
 
-def measure(rows: Rows) -> Statistics:
-    """Measure loaded records; `rows` maps task names to their records."""
-    references = {task: [row["reference"] for row in rows[task]] for task in rows}
-    bare = {task: [strip_scaffold(text) for text in texts] for task, texts in references.items()}
-    everything = [row for task in rows for row in rows[task]]
-    messages = {task: [[m["content"] for m in row["messages"]] for row in rows[task]] for task in rows}
+def measure(rows: Sequence[Mapping[str, Any]]) -> Statistics:
+    """Measure the records of a corpus.
+
+    Args:
+        rows: records as loaded, task by task.
+
+    """
+    bare = [strip_scaffold(row["reference"]) for row in rows]
+    labels = ("task", "difficulty", "need", "emotion")
+    records = pd.DataFrame([{label: row[label] for label in labels} for row in rows])
+    records["task"] = pd.Categorical(records["task"], [task for task in TASKS if task in set(records["task"])])
+    for index, name in enumerate(("system_words", "prompt_words")):
+        records[name] = [len(words(row["messages"][index]["content"])) for row in rows]
+    records["reference_words"] = [len(words(text)) for text in bare]
+    references: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        references[row["task"]].append(row["reference"])
     return Statistics(
-        counts={task: len(rows[task]) for task in rows},
-        reference_words={task: _lengths(texts) for task, texts in bare.items()},
-        prompt_words={task: _lengths(user for _, user in pairs) for task, pairs in messages.items()},
-        system_words=float(np.median(_lengths(system for pairs in messages.values() for system, _ in pairs))),
-        labels={
-            label: {task: Counter(row[label] for row in rows[task] if row[label] is not None) for task in rows}
-            for label in ("difficulty", "need", "emotion")
-        },
-        instruction_pairs=verb_noun_pairs(_instruction(row) for row in everything),
-        reference_pairs=verb_noun_pairs(text for texts in bare.values() for text in texts),
+        records=records,
+        distinct={task: [distinct(texts, n) for n in (1, 2, 3)] for task, texts in references.items()},
+        instruction_pairs=verb_noun_pairs(_instruction(row) for row in rows),
+        reference_pairs=verb_noun_pairs(bare),
         checks=check_references(references),
-        distinct={
-            task: (distinct(texts, 1), distinct(texts, 2), distinct(texts, 3)) for task, texts in references.items()
-        },
     )
 
 
@@ -145,7 +141,3 @@ def _instruction(row: Mapping[str, Any]) -> str:
     """What a record asks for: the user's turns, and the `instruction` column."""
     turns = [turn["content"] for turn in row["history"] if turn["role"] == "user"]
     return "\n".join([*turns, row["instruction"] or ""])
-
-
-def _lengths(texts: Iterable[str]) -> np.ndarray:
-    return np.array([len(words(text)) for text in texts])

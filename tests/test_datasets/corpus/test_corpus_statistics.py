@@ -3,6 +3,7 @@ from helpers.commands import h2htalk
 
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.corpus.statistics import measure, verb_noun_pairs
+from h2htalk_datasets.words import words
 
 
 @pytest.mark.parametrize(
@@ -20,18 +21,17 @@ def test_verbs_and_their_nouns(text, pairs):
 
 
 def test_statistics_are_measured():
-    rows = {task: load(task).to_list()[:30] for task in ("DialogueEmotion", "RecollectionSynthesis")}
+    rows = [row for task in ("DialogueEmotion", "RecollectionSynthesis") for row in load(task).to_list()[:30]]
     statistics = measure(rows)
-    assert statistics.counts == {task: len(rows[task]) for task in rows}
-    emotions = [row["emotion"] for row in rows["DialogueEmotion"]]
-    assert statistics.labels["emotion"]["DialogueEmotion"]["joy"] == emotions.count("joy")
-    assert sum(statistics.labels["difficulty"]["RecollectionSynthesis"].values()) == len(rows["RecollectionSynthesis"])
+    assert list(statistics.records["task"]) == [row["task"] for row in rows]
+    assert list(statistics.records["emotion"].dropna()) == [row["emotion"] for row in rows if row["emotion"]]
+    assert statistics.records["prompt_words"][0] == len(words(rows[0]["messages"][1]["content"]))
     assert all(0 < value <= 1 for values in statistics.distinct.values() for value in values)
 
 
-def test_instructions_and_references_are_counted_apart():
+def test_instructions_and_references_are_counted_separately():
     row = load("ItineraryResponse")[0] | {"history": [{"role": "user", "content": "Please close the door."}]}
-    statistics = measure({"ItineraryResponse": [row | {"instruction": None, "reference": "I opened a window."}]})
+    statistics = measure([row | {"instruction": None, "reference": "I opened a window."}])
     assert statistics.instruction_pairs == {("close", "door"): 1}
     assert statistics.reference_pairs == {("open", "window"): 1}
 
