@@ -88,7 +88,7 @@ def instructions(result: Result) -> Section:
             "interval. Each implicit record has an explicit control: the same need, said openly. Implicitness is 1 "
             "(hinted at clearly) to 3 (hardly hinted at).",
             *([] if result["figures"] else [_NOBODY]),
-            *tables,
+            *(table for table in tables if table.rows),
             Bullets(tuple(counts)),
             f"{_METHOD} The differences are paired. Holm's correction is over the emotions and over the levels of "
             "implicitness.",
@@ -113,9 +113,9 @@ def conversation(result: Result) -> Section:
     if result["counts"] is None:
         blocks.append("No judge has marked them yet; the transcripts can be read.")
     else:
-        columns = (Column("the companion" if rows else "nothing scored", "text"), *numbers("n", "share"))
-        judged = _presented(result["counts"])
-        blocks += [Table("Criteria", columns, tuple(rows)), Bullets(tuple(_counts("judge", result["counts"], judged)))]
+        columns = (Column("the companion", "text"), *numbers("n", "share"))
+        blocks += [Table("Criteria", columns, tuple(rows))] if rows else []
+        blocks.append(Bullets(tuple(_counts("judge", result["counts"], _presented(result["counts"])))))
     return Section("conversation", "Needs that change", (*blocks, Code(signature_line(result["signature"]))))
 
 

@@ -44,9 +44,10 @@ def print_table(table: Table, width: int = 120) -> None:
     places = [place for place, column in enumerate(table.columns) if column.kind != "plot"]
     for column in (table.columns[place] for place in places):
         shown.add_column(Text(column.title), justify="left" if column.kind == "text" else "right")
-    for row, following in zip(table.rows, [*table.rows[1:], None], strict=True):
-        cells = [_cell(row.cells[place], row.emphasized) for place in places]
-        shown.add_row(*cells, end_section=following is not None and following.group != row.group)
+    for index, row in enumerate(table.rows):
+        if index and row.group != table.rows[index - 1].group:
+            shown.add_section()
+        shown.add_row(*(_cell(row.cells[place], row.emphasized) for place in places))
     out = console(width)
     out.print(shown)
     for note in table.notes:

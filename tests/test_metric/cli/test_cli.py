@@ -1,9 +1,13 @@
-"""The command as a person meets it: the main job on real input, and every wrong input as one line."""
+"""The command line: the main job on real input, old names, and every wrong input as one line."""
 
 import json
 
 import pytest
 from helpers.commands import h2htalk
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from h2htalk_metric.cli.main import app
 
 FEW = ["--tasks", "ItineraryResponse,RecollectionRefinement", "--limit", "2"]
 
@@ -25,7 +29,7 @@ def test_the_main_job_ends_in_a_table_and_a_report(finished):
     assert "embedder:demo:all-MiniLM-L6-v2" in report
     assert "embedder:demo:all-MiniLM-L6-v2" in (out / "report.html").read_text()
     summary = json.loads((out / "score.json").read_text())
-    assert summary["row"]["Overall"] is None  # nine configs were not asked
+    assert summary["row"]["Overall"] is None  # nine configs are missing
     assert 0 < summary["row"]["ItineraryResponse"] < 100
 
 
@@ -37,14 +41,14 @@ def test_score_and_report_can_be_run_again(finished):
     assert (out / "report.md").read_text() == before
 
 
-def test_tables_are_plain_and_whole_where_jupyter_forces_colour(finished, monkeypatch):
+def test_tables_are_plain_and_complete_where_jupyter_forces_colour(finished, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     shown = h2htalk("report", finished[0]).stdout
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) > 80
 
 
-def test_merge_puts_a_deleted_predictions_file_back(finished):
+def test_merge_restores_a_deleted_predictions_file(finished):
     out, _ = finished
     before = (out / "predictions.jsonl").read_bytes()
     (out / "predictions.jsonl").unlink()
@@ -61,13 +65,13 @@ def test_merge_puts_a_deleted_predictions_file_back(finished):
         (["generate", "--model", "demo", "--sap", "autonmy", "--limit", "1", "--out", "x"], "Did you mean autonomy"),
         (
             ["generate", "--model", "no-such/model", "--limit", "1", "--out", "x"],
-            "can't load the model 'no-such/model'",
+            "cannot load the model 'no-such/model'",
         ),
-        (["run", "--model", "demo", "--limit", "1", "--out", "x"], "can't load the embedder 'BAAI/bge-m3'"),
+        (["run", "--model", "demo", "--limit", "1", "--out", "x"], "cannot load the embedder 'BAAI/bge-m3'"),
         (["generate", "--model", "demo", "--limit", "0", "--out", "x"], "--limit must be at least 1"),
-        (["score", "nowhere"], "nowhere is no run folder"),
-        (["report", "nowhere"], "nowhere is no run folder"),
-        (["merge", "nowhere"], "nowhere is no run folder"),
+        (["score", "nowhere"], "nowhere is not a run folder"),
+        (["report", "nowhere"], "nowhere is not a run folder"),
+        (["merge", "nowhere"], "nowhere is not a run folder"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(arguments, complaint, tmp_path):
@@ -83,14 +87,14 @@ def test_a_foreign_folder_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     refused = h2htalk("generate", "--model", "demo", "--limit", "1", "--tasks", "ItineraryResponse", "--out", tmp_path)
     assert refused.returncode == 2
-    assert "no run folder" in refused.stderr
+    assert "is not a run folder" in refused.stderr
 
 
-def test_corpus_check_prints_every_gate(tmp_path):
+def test_corpus_check_prints_every_check(tmp_path):
     checked = h2htalk("corpus", "check")
     assert checked.returncode == 0, checked.stdout
     assert "distinct-2" in checked.stdout
-    assert "RED" not in checked.stdout
+    assert "FAILED" not in checked.stdout
 
 
 @pytest.fixture(scope="module")
@@ -122,19 +126,19 @@ def test_compare_refuses_what_does_not_compare(finished, without_sap, tmp_path):
     assert "differ in embedder" in refused.stderr
 
 
-def test_verify_stands_and_falls(without_sap):
-    assert "stands: every score" in h2htalk("verify", without_sap).stdout
+def test_verify_confirms_and_refutes(without_sap):
+    assert "is confirmed: every score" in h2htalk("verify", without_sap).stdout
     file = without_sap / "predictions.jsonl"
     lines = file.read_text().splitlines()
     first = json.loads(lines[0])
     first["prediction"] = "Something that was never said."
     file.write_text("\n".join([json.dumps(first), *lines[1:]]) + "\n")
-    fallen = h2htalk("verify", without_sap)
-    assert fallen.returncode == 2
-    assert f"{first['id']}: stored S" in fallen.stderr
+    refuted = h2htalk("verify", without_sap)
+    assert refuted.returncode == 2
+    assert f"{first['id']}: stored S" in refuted.stderr
 
 
-def test_scores_that_were_edited_do_not_stand(finished, tmp_path):
+def test_scores_that_were_edited_are_refuted(finished, tmp_path):
     import shutil
 
     import pandas as pd
@@ -144,6 +148,47 @@ def test_scores_that_were_edited_do_not_stand(finished, tmp_path):
     items = pd.read_parquet(out / "scores.parquet")
     items.loc[0, "composite"] += 0.1
     items.to_parquet(out / "scores.parquet")
-    fallen = h2htalk("verify", out)
-    assert fallen.returncode == 2
-    assert "1 differences" in fallen.stderr
+    refuted = h2htalk("verify", out)
+    assert refuted.returncode == 2
+    assert "1 differences" in refuted.stderr
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown", "old"),
+    [
+        (["judge"], ["--max-connections", "--explanations"], ["--concurrency", "--evidence"]),
+        (["generate"], ["--max-connections"], ["--in-flight"]),
+        (["describe"], ["--authors-release"], ["--beside"]),
+    ],
+)
+def test_old_names_of_options_are_accepted_but_not_shown(arguments, shown, old, tmp_path):
+    text = invoke(*arguments, "--help").output
+    assert all(name in text for name in shown) and not any(name in text for name in old)
+    for name in old:
+        refused = invoke(*arguments, name, "no-number")
+        assert "No such option" not in refused.output
+    assert "No such option" in invoke(*arguments, "--no-such-option").output
+
+
+def test_old_names_of_commands_are_accepted_and_only_sap_is_shown(tmp_path):
+    text = invoke("--help").output
+    assert " sap " in text and " probe " in text
+    assert " follow " not in text and " converse " not in text
+    for name in ("sap", "follow", "converse"):
+        assert "RUN" in invoke(name, "--help").output
+    probes = invoke("probe", "--help").output
+    assert all(name in probes for name in ("safety", "instructions", "conversation"))
+
+
+def test_every_option_has_a_help_text():
+    def options(command):
+        yield from ((command.name, parameter) for parameter in command.params if parameter.name != "help")
+        for below in getattr(command, "commands", {}).values():
+            yield from options(below)
+
+    missing = [(name, p.name) for name, p in options(get_command(app)) if not getattr(p, "help", None)]
+    assert missing == []

@@ -1,7 +1,6 @@
 """SafetyHighRisk answered, marked and compared: two scripted companions, judges by script, and what is unscored."""
 
 import csv
-import json
 
 import pytest
 from helpers.judge_scripts import answer_first, block
@@ -11,16 +10,19 @@ from helpers.servers import scripted
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.requests import chosen_probes
 from h2htalk_datasets.prompts import SAP
-from h2htalk_metric.cli.probe import sap
+from h2htalk_metric.cli.probe import safety
 from h2htalk_metric.cli.review import import_
-from h2htalk_metric.judge.items import probe_items
-from h2htalk_metric.judge.marking import Judge
-from h2htalk_metric.judge.run_judgements import Panel, judge_run
+from h2htalk_metric.judge.judge import Judge
+from h2htalk_metric.judge.judge_items import judge_items
+from h2htalk_metric.judge.judge_run import judge_run
+from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.structured import StructuredChat
-from h2htalk_metric.probes.safety import MEASURES, VARIANTS, ablation_of, chosen_variants
-from h2htalk_metric.probes.tables import ablation_markdown
+from h2htalk_metric.probes.results import read_result
+from h2htalk_metric.probes.safety import MEASURES, VARIANTS, measure_safety, select_variants
+from h2htalk_metric.reports.markdown import markdown
+from h2htalk_metric.reports.report import probe_section
 from h2htalk_metric.review import Reviews, agreement
-from h2htalk_metric.review.drawing import items_of_probes, items_of_run
+from h2htalk_metric.review.sampling import review_items
 from h2htalk_metric.review.sheet import import_reviews
 from h2htalk_metric.runs.scoring import score_run
 
@@ -41,6 +43,10 @@ def few(tmp_path):
     return answers_of("good", tmp_path / "few", limit=12)
 
 
+def text_of(result):
+    return markdown("Safety", [probe_section("safety", result)])
+
+
 def judged(folder, answer, judges=("j",)):
     """Have a run judged by script; returns how many are left."""
     with scripted(answer) as server:
@@ -49,7 +55,7 @@ def judged(folder, answer, judges=("j",)):
 
 
 def test_a_good_companion_violates_in_two_per_cent_at_most_and_a_terrible_one_in_eighty_at_least(rated):
-    result = ablation_of(rated, HASHED, baseline="good")
+    result = measure_safety(rated, HASHED, baseline="good")
     good, terrible = (result["figures"][name]["people"] for name in rated)
     assert (good["violation"]["n"], terrible["violation"]["n"]) == (150, 150)
     # Counted in the two files by hand: 2 and 134 of 150 have a 0 among the seven criteria.
@@ -68,7 +74,7 @@ def test_a_good_companion_violates_in_two_per_cent_at_most_and_a_terrible_one_in
 
 
 def test_outcomes_are_over_the_records_that_they_are_about(rated):
-    figures = ablation_of(rated, HASHED, baseline="good")["figures"]["terrible"]["people"]
+    figures = measure_safety(rated, HASHED, baseline="good")["figures"]["terrible"]["people"]
     danger = sum(row["danger"] for row in chosen_probes("SafetyHighRisk"))
     assert figures["detection"]["n"] == figures["escalation"]["n"] == danger == 118
     assert (figures["over_refusal"]["n"], figures["dependence"]["n"]) == (21, 150)
@@ -116,20 +122,21 @@ def test_a_judge_sees_the_requirements_as_instructions_and_the_answer_as_materia
     assert all(sentence in system and sentence not in user for sentence in row["must"] + row["must_not"])
     assert "There is danger in this conversation." in system
     assert "Secure base" not in user
-    assert all(part.text for part in items_of_probes(few)[0].parts)
-    assert row["must"][0] in items_of_probes(few)[0].parts[-1].text
+    shown = next(item for item in review_items(few) if item.id == row["id"])
+    assert all(part.text for part in shown.parts)
+    assert row["must"][0] in shown.parts[-1].text
 
 
 def test_people_do_not_see_which_variant_they_mark(few):
     """The answers of `few` were given with all principles."""
-    shown = items_of_probes(few)[0].parts
+    shown = review_items(few)[0].parts
     assert [part.title for part in shown] == ["Profile", "Task", "Given", "For this answer"]
     assert "Secure base" not in "".join(part.text for part in shown)
 
 
 def test_a_judge_that_contradicts_itself_between_positions_counts_half(few):
     judged(few, lambda request: safety_verdict(help_offered=int(answer_first(request))))
-    figures = ablation_of({"with": few}, HASHED)["figures"]["with"]["judge"]
+    figures = measure_safety({"with": few}, HASHED)["figures"]["with"]["judge"]
     assert figures["violation"]["value"] == 0.5
     assert figures["perception"] == {"n": 12, "value": 5, "low": 5, "high": 5}
 
@@ -137,39 +144,39 @@ def test_a_judge_that_contradicts_itself_between_positions_counts_half(few):
 def test_two_judges_that_see_other_violations_in_the_two_positions_are_not_blended_into_none(few):
     # Each verdict is a violation, though no criterion's mean is 0.
     judged(few, lambda r: safety_verdict(**{("no_dismissal" if answer_first(r) else "no_dependence"): 0}), ("a", "b"))
-    assert ablation_of({"with": few}, HASHED)["figures"]["with"]["judge"]["violation"]["value"] == 1
+    assert measure_safety({"with": few}, HASHED)["figures"]["with"]["judge"]["violation"]["value"] == 1
 
 
 def test_what_a_judge_can_not_mark_is_counted_with_its_reason_and_in_no_figure(few):
-    spoiled = {item.blocks["reference"] for item in probe_items(few)[:3]}
+    spoiled = {item.blocks["reference"] for item in judge_items(few)[:3]}
     left = judged(few, lambda r: "no verdict" if block(r, "REFERENCE") in spoiled else safety_verdict(no_dependence=0))
-    result = ablation_of({"with": few}, HASHED)
+    result = measure_safety({"with": few}, HASHED)
     counts = result["variants"]["with"]["judge"]
     assert (left, counts["scored"], counts["unscored"]) == (3, 9, 3)
     assert sum(counts["reasons"].values()) == 3 and "no valid verdict" in next(iter(counts["reasons"]))
     assert result["figures"]["with"]["judge"]["violation"]["n"] == 9
-    assert "3 unscored" in ablation_markdown(result)
+    assert "3 unscored" in text_of(result)
 
 
 def test_judge_and_people_stand_side_by_side_with_their_agreement(rated):
     folder = rated["terrible"]
-    people = Reviews(folder).markings()
-    by_reference = {item.blocks["reference"]: item.id for item in probe_items(folder)}
+    people = Reviews(folder).latest()
+    by_reference = {item.blocks["reference"]: item.id for item in judge_items(folder)}
     copy = lambda request: dict(next(iter(people[by_reference[block(request, "REFERENCE")]].values())).marks)  # noqa: E731
     judged(folder, lambda request: safety_verdict(**copy(request)))
-    result = ablation_of(rated, HASHED, baseline="good")
+    result = measure_safety(rated, HASHED, baseline="good")
     figures = result["figures"]["terrible"]
     assert figures["judge"] == figures["people"]
     assert set(result["agreement"]) == {"terrible"}
     assert result["agreement"]["terrible"]["violation"] == 1
-    told = ablation_markdown(result)
-    assert "Violation Rate (judge)" in told and "Violation Rate (people)" in told
+    text = text_of(result)
+    assert "Violation Rate (judge)" in text and "Violation Rate (people)" in text
     assert "judge" not in result["tests"]["terrible"]  # the good one was never judged
 
 
 def test_a_judged_probe_run_is_set_beside_people_on_one_scale(few):
     judged(few, lambda _: safety_verdict())
-    reviews = Reviews.create(few, items_of_probes(few), {"seed": 0})
+    reviews = Reviews.create(few, review_items(few), {"seed": 0})
     for item in list(reviews.items)[:3]:
         for rater in ("Ann", "Ben"):
             reviews.save(item, rater, {"safety_perception": 3} | dict.fromkeys(CRITERIA[1:], 1))
@@ -188,12 +195,12 @@ def test_agreement_is_over_the_records_that_a_measure_is_about(few):
     judged(
         few, lambda r: safety_verdict(crisis_recognised=recognised.get(by_reference[block(r, "REFERENCE")]["id"], 1))
     )
-    reviews = Reviews.create(few, items_of_probes(few), {"seed": 0})
+    reviews = Reviews.create(few, review_items(few), {"seed": 0})
     for item in reviews.items:
         marks = {"safety_perception": 5} | dict.fromkeys(CRITERIA[1:], 1)
         reviews.save(item, "Ann", marks | {"crisis_recognised": recognised.get(item, 0)})
     assert 2 <= len(danger) < len(rows)
-    assert ablation_of({"with": few}, HASHED)["agreement"]["with"]["detection"] == 1
+    assert measure_safety({"with": few}, HASHED)["agreement"]["with"]["detection"] == 1
 
 
 def test_variants_under_different_judges_are_not_compared(few, tmp_path):
@@ -201,11 +208,11 @@ def test_variants_under_different_judges_are_not_compared(few, tmp_path):
     judged(few, lambda _: safety_verdict(), ("a",))
     judged(other, lambda _: safety_verdict(), ("b",))
     with pytest.raises(H2HTalkError, match="judged in different ways.*judge:a.*judge:b"):
-        ablation_of({"with": few, "without": other}, HASHED)
+        measure_safety({"with": few, "without": other}, HASHED)
 
 
 def test_two_people_who_disagree_wait_for_a_third(few):
-    reviews = Reviews.create(few, items_of_probes(few), {"seed": 0})
+    reviews = Reviews.create(few, review_items(few), {"seed": 0})
     first, second, third = list(reviews.items)[:3]
     well = {"safety_perception": 5} | dict.fromkeys(CRITERIA[1:], 1)
     reviews.save(first, "Ann", well)
@@ -213,60 +220,62 @@ def test_two_people_who_disagree_wait_for_a_third(few):
     reviews.save(second, "Ann", well)
     reviews.save(second, "Ben", well | {"no_dependence": 0})
     reviews.save(third, "Ann", well | {"safety_perception": 2})
-    result = ablation_of({"with": few}, HASHED)
+    result = measure_safety({"with": few}, HASHED)
     counts = result["variants"]["with"]["people"]
     assert (counts["scored"], counts["unscored"], counts["single"]) == (2, 10, 1)
-    assert counts["reasons"] == {"not marked yet": 9, "two disagree, a third is wanted": 1}
+    assert counts["reasons"] == {"not marked yet": 9, "two disagree, a third rater is needed": 1}
     assert result["figures"]["with"]["people"]["perception"]["value"] == (4.5 + 2) / 2
     reviews.save(second, "Cleo", well | {"no_dependence": 0})
-    assert ablation_of({"with": few}, HASHED)["figures"]["with"]["people"]["violation"]["value"] == pytest.approx(1 / 3)
+    assert measure_safety({"with": few}, HASHED)["figures"]["with"]["people"]["violation"]["value"] == pytest.approx(
+        1 / 3
+    )
 
 
 def test_a_sample_that_people_marked_is_called_one(few):
-    reviews = Reviews.create(few, items_of_run(few, count=2), {"seed": 0})
+    reviews = Reviews.create(few, review_items(few, count=2), {"seed": 0})
     for item in reviews.items:
         reviews.save(item, "Ann", {"safety_perception": 5} | dict.fromkeys(CRITERIA[1:], 1))
-    told = ablation_markdown(ablation_of({"with": few}, HASHED))
-    assert "people (Ann): 2 scored, 0 unscored, 2 by one person only, 2 drawn of 12" in told
+    text = text_of(measure_safety({"with": few}, HASHED))
+    assert "people (Ann): 2 scored, 0 unscored, 2 by one person only, a sample of 2 of 12" in text
 
 
 def test_nine_variants():
     assert list(VARIANTS)[:2] == ["with", "without"] and len(VARIANTS) == 9
     assert VARIANTS["no_safety"].split(",") == [name for name in SAP if name != "safety"]
-    assert chosen_variants("no_safety, with") == ["with", "no_safety"]
+    assert select_variants("no_safety, with") == ["with", "no_safety"]
     with pytest.raises(H2HTalkError, match="Did you mean without"):
-        chosen_variants("withot")
-    with pytest.raises(H2HTalkError, match="names none; they are: with, without"):
-        chosen_variants("")
+        select_variants("withot")
+    with pytest.raises(H2HTalkError, match="is empty; the variants are: with, without"):
+        select_variants("")
 
 
 def test_the_command_asks_each_variant_once_and_goes_on(tmp_path):
     run = tmp_path / "run"
     with companion("good") as model, scripted(lambda _: safety_verdict(no_dependence=0)) as judge:
         run_behind(model, run)
-        ask = {"limit": 2, "embedder": "demo", "judge": "j", "base_url": judge.url}
-        sap(run, "with", **ask)
-        sap(run, "with,no_safety", **ask)
-        systems = [request["messages"][0]["content"] for request in model.asked[-4:]]
+        options = {"limit": 2, "embedder": "demo", "judge": "j", "base_url": judge.url}
+        safety(run_folder=run, variants="with", **options)
+        safety(run_folder=run, variants="with,no_safety", **options)
+        systems = [request["messages"][0]["content"] for request in model.requests[-4:]]
         assert ["Safety first" in text for text in systems] == [True, True, False, False]
-        before = len(model.asked), len(judge.asked)
-        shown = (run / "sap.json").read_text()
-        (run / "sap.md").unlink()
-        sap(run)  # the table again, of what is there: two variants, two records, the demo's embedder
-        assert (len(model.asked), len(judge.asked)) == before
-        assert (run / "sap.json").read_text() == shown and (run / "sap.md").exists()
+        before = len(model.requests), len(judge.requests)
+        shown = (run / "probes" / "safety.json").read_text()
+        (run / "probes" / "safety.md").unlink()
+        safety(run_folder=run)  # the table again, of the same variants, records and embedder
+        assert (len(model.requests), len(judge.requests)) == before
+        assert (run / "probes" / "safety.json").read_text() == shown and (run / "probes" / "safety.md").exists()
         with pytest.raises(H2HTalkError, match="--limit 2"):
-            sap(run, "with", limit=3)
+            safety(run_folder=run, variants="with", limit=3)
         with scripted(lambda _: safety_verdict()) as other:
             with pytest.raises(H2HTalkError, match="with were judged by another panel"):
-                sap(run, "no_safety", judge="j", base_url=other.url)
-            assert other.asked == []
-    result = json.loads((run / "sap.json").read_text())
+                safety(run_folder=run, variants="no_safety", judge="j", base_url=other.url)
+            assert other.requests == []
+    result = read_result(run, "safety")
     assert list(result["variants"]) == ["with", "no_safety"]
     assert result["figures"]["with"]["judge"]["violation"]["value"] == 1
     assert result["tests"]["no_safety"]["judge"]["violation"]["difference"] == 0
     assert result["figures"]["with"]["text"]["ss"]["value"] > 0.2
-    told = (run / "sap.md").read_text()
-    assert "| with SAP |" in told and "| without safety |" in told
+    text = (run / "probes" / "safety.md").read_text()
+    assert "| with SAP |" in text and "| without safety |" in text
     with pytest.raises(H2HTalkError, match="no S"):
-        score_run(run / "sap" / "with", "demo")
+        score_run(run / "probes" / "safety" / "with", "demo")
