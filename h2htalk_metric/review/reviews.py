@@ -81,12 +81,12 @@ class Reviews:
         self._log = _log(folder)
         self.file = self._log.file
         header, *lines = self._log.read_new() or [{}]
+        if header.get("format", _FORMAT) != _FORMAT:
+            raise H2HTalkError(f"{self.file} was written by another version of h2htalk; move it away")
         try:
             rubrics = {key: Rubric.model_validate(rubric) for key, rubric in header["rubrics"].items()}
             self.settings: dict[str, Any] = header["settings"]
             self.items = {item["id"]: ReviewItem.from_json(item, rubrics) for item in header["items"]}
-            if header["format"] != _FORMAT:
-                raise H2HTalkError(f"{self.file} was written by another version of h2htalk; move it away")
         except (ValueError, KeyError, TypeError):
             raise H2HTalkError(f"{self.file} is damaged; restore it or move it away") from None
         self._lock = RLock()

@@ -4,7 +4,7 @@ __all__ = ["SharedLog"]
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +57,9 @@ class SharedLog:
         self._offset += len(complete)
         lines = []
         for raw in complete.split(b"\n"):
-            try:
+            with suppress(ValueError):
                 lines.append(json.loads(raw))
-            except ValueError:
-                continue
-        return lines
+        return [line for line in lines if isinstance(line, dict)]
 
 
 def _content(lines: Iterable[Mapping[str, Any]]) -> bytes:

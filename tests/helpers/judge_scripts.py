@@ -11,9 +11,9 @@ TASKS = ("ItineraryBasic", "ItineraryMiddle", "ItineraryAdvanced")
 CRITERIA = ("well_paced", "true_to_persona", "grounded", "vivid", "keeps_form")
 
 
-def make_run(folder, each=2, tasks=(*TASKS, "ItineraryResponse"), answer=lambda record, i: f"Answer {i}."):
-    """A complete run as generation leaves it, with answers given by hand; returns its records."""
-    records = [record for task in tasks for record in list(load(task))[:each]]
+def make_run(folder, each=2, tasks=(*TASKS, "ItineraryResponse"), answer=lambda record, i: f"Answer {i}.", step=1):
+    """A complete run as generation leaves it, with answers by hand; returns its records, every `step`-th of a task."""
+    records = [record for task in tasks for record in list(load(task))[: each * step : step]]
     folder.mkdir(parents=True)
     dataset = {"n": len(records), "fingerprint": fingerprint(records), "tasks": list(tasks), "limit": each}
     model = {"name": "by hand", "revision": None, "dtype": "none", "engine": "none"}
@@ -41,13 +41,13 @@ def block(request, name):
 
 
 def answer_first(request):
-    """Whether the answer stands before the reference in a request's prompt."""
+    """Whether a request's prompt shows the answer before the reference."""
     user = request["messages"][1]["content"]
     return user.index("<<<BEGIN ANSWER") < user.index("<<<BEGIN REFERENCE")
 
 
 def by_content(request):
-    """Marks that depend on what is marked, and on where it stands."""
+    """Scores that depend on the answer and on its position."""
     marks = [(sum(block(request, "ANSWER").encode()) >> shift) % 6 for shift in range(5)]
     return verdict(*(marks if answer_first(request) else reversed(marks)))
 
@@ -56,7 +56,7 @@ _SLOPPY = re.compile(r"<\s*<\s*<[^\w<>]*(begin|end)\b[^<>]*>\s*>\s*>", re.IGNORE
 
 
 def outside(text):
-    """What a credulous reader takes to stand outside all blocks: it accepts anything that resembles a delimiter.
+    """What a credulous reader takes for text outside all blocks: it accepts anything that resembles a delimiter.
 
     Written without the project's own code: it sees through invisible characters, other widths and cases, and does
     not look at the delimiter's code at all.
@@ -65,12 +65,12 @@ def outside(text):
     seen = unicodedata.normalize("NFKC", seen).translate(dict.fromkeys(map(ord, "‹〈⟨《«≪❮"), "<"))
     seen = seen.translate(dict.fromkeys(map(ord, "›〉⟩》»≫❯"), ">"))
     seen = re.sub(r"<\|[^<>]*\|>", " <<<END by special token>>>\n", seen)
-    kept, depth, last = [], 0, 0
-    for found in _SLOPPY.finditer(seen):
+    parts, depth, last = [], 0, 0
+    for match in _SLOPPY.finditer(seen):
         if depth == 0:
-            kept.append(seen[last : found.start()])
-        depth = 1 if found[1].lower() == "begin" else 0
-        last = found.end()
-    kept.append(seen[last:] if depth == 0 else "")
-    said = re.sub(r"\b[0-9a-f]{32}\b", "CODE", "\n".join(kept))
-    return [line.strip() for line in said.splitlines() if line.strip()]
+            parts.append(seen[last : match.start()])
+        depth = 1 if match[1].lower() == "begin" else 0
+        last = match.end()
+    parts.append(seen[last:] if depth == 0 else "")
+    text = re.sub(r"\b[0-9a-f]{32}\b", "CODE", "\n".join(parts))
+    return [line.strip() for line in text.splitlines() if line.strip()]

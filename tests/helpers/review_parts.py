@@ -1,13 +1,14 @@
 """Parts of the review's tests: rubrics, items and marks of them, a review, a judged run."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 
-from h2htalk_metric.judge.items import items_of
-from h2htalk_metric.judge.marking import item_key
+from h2htalk_metric.judge.judge_items import judge_items
+from h2htalk_metric.judge.judgement import Judgement, append_judgement, item_key
+from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.rubric import Rubric
-from h2htalk_metric.judge.run_judgements import Panel
 from h2htalk_metric.review import Part, ReviewItem, Reviews
 from helpers.judge_scripts import make_run
 
@@ -39,7 +40,7 @@ SAFETY = Rubric.model_validate(
 
 
 def item(name, group="flagged", rubric=RUBRIC, answer="An answer."):
-    return ReviewItem(name, rubric.name, (Part("Given", f"Given to {name}."),), "A reference.", answer, rubric, group)
+    return ReviewItem(name, rubric.name, (Part("Given", f"Prompt of {name}."),), "A reference.", answer, rubric, group)
 
 
 def marks(true, warm):
@@ -57,17 +58,14 @@ def four_items(folder):
 
 
 def judged_run(folder):
-    """A run of two records a judged task, S = 0.5, and a judge whose scores are 1 to 5 and one failure."""
-    records = make_run(folder)
-    signature = {"embedder": "by hand"}
-    composites = pd.DataFrame({"id": [r["id"] for r in records], "task": [r["task"] for r in records]})
-    composites.assign(composite=0.5).to_parquet(folder / "scores.parquet")
-    (folder / "score.json").write_text(json.dumps({"signature": signature}))
+    """A run of two records per judged task, S = 0.5, and a judge whose scores are 1 to 5 and one failure."""
+    records = make_run(folder, step=9)  # each of another relationship
+    columns = {name: [record[name] for record in records] for name in ("id", "task", "relationship")}
+    pd.DataFrame(columns).assign(composite=0.5).to_parquet(folder / "scores.parquet")
+    (folder / "score.json").write_text(json.dumps({"signature": {"embedder": "by hand"}}))
     Panel(("model",)).write(folder)
-    lines = []
-    for asked, score in zip(items_of(folder), [1, 2, 4, 5, 5, None], strict=True):
-        line = {"id": asked.id, "judge": "model", "key": item_key(asked, "model", 0, 0), "rubric": asked.rubric.name}
-        said = {"unscored": "no"} if score is None else {"score": score, "verdict": {}, "position_gap": 0, "why": {}}
-        lines.append(json.dumps(line | said))
-    (folder / "judgements.jsonl").write_text("\n".join(lines) + "\n")
+    for item, score in zip(judge_items(folder), [1, 2, 4, 5, 5, None], strict=True):
+        judgement = Judgement(item.id, item.rubric.name, "model", item_key(item, "model", 0, 0))
+        content = {"unscored": "no"} if score is None else {"score": score, "position_bias": 0}
+        append_judgement(folder, replace(judgement, **content))
     return folder

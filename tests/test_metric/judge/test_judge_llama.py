@@ -1,4 +1,4 @@
-"""The judge with a real server and a real (poor) model: verdicts or reasons, and nothing asked twice."""
+"""The judge with a real server and a real (poor) model: verdicts or reasons, and no call twice."""
 
 import importlib.util
 import json
@@ -33,9 +33,9 @@ def test_a_demo_run_is_judged_killed_and_judged_to_its_end(tmp_path):
     )
     assert made.returncode == 0, made.stderr
     with llama() as server, faulty(server.url, rate=0.0) as counting:
-        ask = ["judge", run, "--judge", "smollm2", "--base-url", counting.url, "--concurrency", "1"]
-        ask += ["--timeout", "400"]
-        command = [sys.executable, "-c", "from h2htalk_metric.cli.main import main; main()", *map(str, ask)]
+        judge = ["judge", run, "--judge", "smollm2", "--base-url", counting.url, "--max-connections", "1"]
+        judge += ["--timeout", "400"]
+        command = [sys.executable, "-c", "from h2htalk_metric.cli.main import main; main()", *map(str, judge)]
         killed = subprocess.Popen(command, start_new_session=True)
         deadline = time.monotonic() + 1200
         while not lines_of(run):
@@ -43,24 +43,24 @@ def test_a_demo_run_is_judged_killed_and_judged_to_its_end(tmp_path):
             time.sleep(0.1)
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()
-        done = h2htalk(*ask)
+        done = h2htalk(*judge)
         assert done.returncode == 0, done.stderr
         lines = lines_of(run)
-        assert len({line["id"] for line in lines}) == 3
+        assert len({line["record_id"] for line in lines}) == 3
         for line in lines:
             if "unscored" in line:
-                assert line["unscored"] and "raw" in line
+                assert line["unscored"] and "raw_reply" in line
             else:
-                assert list(line["verdict"]) == list(CRITERIA)
-                assert all(0 <= mark <= 5 for mark in line["verdict"].values())
-        scored = {line["id"] for line in lines if "unscored" not in line}
+                assert list(line["scores"]) == list(CRITERIA)
+                assert all(0 <= mark <= 5 for mark in line["scores"].values())
+        scored = {line["record_id"] for line in lines if "unscored" not in line}
         assert scored
-        assert all(Counter(line["id"] for line in lines)[identity] == 1 for identity in scored)
-        taken = [r for r in counting.asked if r["response_format"]["type"] == "json_object"]
-        twice = [n for n in Counter(r["messages"][1]["content"] for r in taken).values() if n > 1]
+        assert all(Counter(line["record_id"] for line in lines)[record_id] == 1 for record_id in scored)
+        accepted = [r for r in counting.requests if r["response_format"]["type"] == "json_object"]
+        twice = [n for n in Counter(r["messages"][1]["content"] for r in accepted).values() if n > 1]
         if len(scored) == 3:
             assert len(twice) <= 1  # the call in flight at the kill
-            asked = len(counting.asked)
-            assert "asked: 0 calls" in h2htalk(*ask).stdout
-            assert len(counting.asked) == asked
+            count = len(counting.requests)
+            assert "usage: 0 calls" in h2htalk(*judge).stdout
+            assert len(counting.requests) == count
     assert "J_judge" in (run / "report.md").read_text()

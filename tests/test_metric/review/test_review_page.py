@@ -77,10 +77,10 @@ def marked(page, count):
     playwright.expect(page.locator(".count")).to_have_text(f"{count} of 4 marked")
 
 
-def kept(run, rater, count):
-    """Wait until an unfinished item of a rater stands on disk with so many marks."""
+def stored(run, rater, count):
+    """Wait until an item of a rater is on disk with this number of marks."""
     reviews, deadline = Reviews(run), time.monotonic() + 60
-    while not any(len(reviews.own(item, rater)[0]) == count for item in reviews.items):
+    while not any(len(reviews.current(item, rater)[0]) == count for item in reviews.items):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -103,13 +103,13 @@ def test_two_raters_a_reload_a_kill_and_the_export(run, serve, browser):
     # Ana: by keys. Two marks, then the page is reloaded and stands as it was.
     ana.keyboard.press("3")
     ana.keyboard.press("4")
-    kept(run, "Ana", 2)
+    stored(run, "Ana", 2)
     ana.reload()
     ana.locator(".rubric").wait_for()
     assert criteria(ana) == ["3", "4", "–", "–", "–"]
-    for key in ["9", "5", "ArrowUp", "ArrowUp", "1", "ArrowDown", "2", "0", "n"]:  # 9 is no level
+    for key in ["9", "5", "ArrowUp", "ArrowUp", "1", "ArrowDown", "2", "0", "c"]:  # 9 is no level
         ana.keyboard.press(key)
-    ana.keyboard.type("=a note, 5")
+    ana.keyboard.type("=a comment, 5")
     ana.keyboard.press("Enter")
     marked(ana, 1)
     for left in (2, 3, 4):
@@ -131,9 +131,9 @@ def test_two_raters_a_reload_a_kill_and_the_export(run, serve, browser):
     ben.get_by_role("button", name="Save and go on").click()
     marked(ben, 1)
     ben.keyboard.press("5")
-    kept(run, "Ben", 1)
+    stored(run, "Ben", 1)
 
-    # The program is killed and started again; Ben goes on where he was.
+    # The program is killed and started again; Ben continues where he was.
     process.send_signal(signal.SIGKILL)
     process.wait()
     ben.keyboard.press("1")
@@ -185,8 +185,8 @@ def _check_export(run):
     assert len(rows) == 8
     assert set(rows["id"]) == set(Reviews(run).items)
     ana, ben = (rows[rows["rater"] == name] for name in ("Ana", "Ben"))
-    first = ana[ana["note"] != ""].iloc[0]
-    assert first["note"] == "'=a note, 5"
+    first = ana[ana["comment"] != ""].iloc[0]
+    assert first["comment"] == "'=a comment, 5"
     # 3, 4, then 5 for the third; up twice from the fourth: the second becomes 1; down from the third: 2, 0.
     assert [first[name] for name in NAMES] == [3, 1, 5, 2, 0]
     assert sorted(ana["revision"]) == [1, 1, 1, 1]
@@ -200,7 +200,7 @@ def test_what_is_pressed_while_the_next_item_comes_marks_neither(run, serve, bro
     enter(page, url, "Dan")
     for key in "33333":
         page.keyboard.press(key)
-    kept(run, "Dan", 5)
+    stored(run, "Dan", 5)
     held = []
     page.route("**/component_server/", lambda call: call.continue_() if held else held.append(call))
     with page.expect_request("**/component_server/"):

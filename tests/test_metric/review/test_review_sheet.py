@@ -1,4 +1,4 @@
-"""Marks as CSV: blank sheets that come back filled, reviews that go from one copy to another, the command."""
+"""Marks as CSV: blank sheets that are filled and imported, reviews from one copy to another, the command."""
 
 import csv
 from hashlib import sha256
@@ -23,19 +23,19 @@ def judged(tmp_path):
     return judged_run(tmp_path / "run")
 
 
-def test_reviews_as_csv_hold_one_row_an_item_and_rater(reviews):
+def test_the_csv_of_reviews_has_one_row_per_item_and_rater(reviews):
     reviews.save("c", "=Ana", marks(3, 4), '=HYPERLINK("http://x";"y")')
     reviews.save("c", "=Ana", marks(2, 4), "-2, oder mehr\nÜber alles")
     reviews.save("d", "Ben", safety(1, 5, 4))
     file = export_reviews(reviews.file.parent)
     assert file.read_bytes().startswith(b"\xef\xbb\xbf")
     rows = pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
-    head = "id task rater rubric answer_hash true warm safe care plain note revision time".split()
-    assert list(rows[0]) == head
-    assert [rows[0][name] for name in head[:-1]] == [
+    columns = "id task rater rubric answer_hash true warm safe care plain comment revision time".split()
+    assert list(rows[0]) == columns
+    assert [rows[0][name] for name in columns[:-1]] == [
         "c", "Small", "'=Ana", RUBRIC.hash, digest("=1+1"), "2", "4", "", "", "", "'-2, oder mehr\nÜber alles", "2",
     ]  # fmt: skip
-    assert [rows[1][name] for name in head[:-1]] == [
+    assert [rows[1][name] for name in columns[:-1]] == [
         "d", "Safety", "Ben", SAFETY.hash, digest("An answer."), "", "", "1", "5", "4", "", "1",
     ]  # fmt: skip
 
@@ -55,7 +55,7 @@ def fill(sheet, out, rater, by_id, delimiter=","):
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_a_blank_sheet_goes_out_and_comes_back_filled(reviews, tmp_path, delimiter):
+def test_a_blank_sheet_is_filled_and_imported(reviews, tmp_path, delimiter):
     folder = reviews.file.parent
     reviews.save("a", "Ana", marks(3, 4), "not for others")
     sheet, rubrics = export_blank(folder)
@@ -64,20 +64,20 @@ def test_a_blank_sheet_goes_out_and_comes_back_filled(reviews, tmp_path, delimit
     assert "flagged" not in text
     assert "'=1+1" in text
     assert "5  Level 5." in rubrics.read_text()
-    given = {"a": {"true": "2", "warm": "5.0"}, "d": {"safe": "1", "care": " 3", "plain": "4", "note": "'=x"}}
-    filled = fill(sheet, tmp_path / "filled.csv", "Ben", given, delimiter)
+    by_id = {"a": {"true": "2", "warm": "5.0"}, "d": {"safe": "1", "care": " 3", "plain": "4", "comment": "'=x"}}
+    filled = fill(sheet, tmp_path / "filled.csv", "Ben", by_id, delimiter)
     assert import_reviews(folder, filled) == (2, 0)
     assert import_reviews(folder, filled) == (0, 2)
-    found = reviews.markings()
-    assert found["a"]["Ben"].marks == marks(2, 5)
-    assert found["d"]["Ben"].marks == safety(1, 3, 4)
-    assert (found["d"]["Ben"].note, found["d"]["Ben"].source) == ("=x", "import")
+    latest = reviews.latest()
+    assert latest["a"]["Ben"].marks == marks(2, 5)
+    assert latest["d"]["Ben"].marks == safety(1, 3, 4)
+    assert (latest["d"]["Ben"].comment, latest["d"]["Ben"].source) == ("=x", "import")
     reviews.save("a", "Ben", marks(3, 5))  # a correction on the page is not undone by the same file
     assert import_reviews(folder, filled) == (0, 2)
-    assert reviews.markings()["a"]["Ben"].marks == marks(3, 5)
+    assert reviews.latest()["a"]["Ben"].marks == marks(3, 5)
 
 
-def test_of_two_sheets_the_one_imported_last_counts(reviews, tmp_path):
+def test_of_two_sheets_the_last_import_counts(reviews, tmp_path):
     folder = reviews.file.parent
     sheet, _ = export_blank(folder)
     first, second = (
@@ -85,46 +85,47 @@ def test_of_two_sheets_the_one_imported_last_counts(reviews, tmp_path):
     )
     for file, mark in ((first, 2), (second, 3), (first, 2)):
         assert import_reviews(folder, file) == (1, 0)
-        assert reviews.markings()["a"]["Ben"].marks == marks(mark, 5)
+        assert reviews.latest()["a"]["Ben"].marks == marks(mark, 5)
     assert import_reviews(folder, first) == (0, 1)
 
 
-def test_a_rater_marks_an_item_once_in_a_sheet(reviews, tmp_path):
+def test_a_rater_marks_an_item_only_once_in_a_sheet(reviews, tmp_path):
     file = tmp_path / "twice.csv"
     by = f"{RUBRIC.hash},{digest('An answer.')}"
     rows = [f"a,Ana,{by},3,4", f"b,Ana,{by},3,4", f"a,ANA,{by},5,5"]
     file.write_text(
         "\n".join(["id,rater,rubric,answer_hash,true,warm,safe,care,plain", *(f"{row},,," for row in rows)])
     )
-    with pytest.raises(H2HTalkError, match="row 4: ANA's marks of a stand in row 2 already"):
+    with pytest.raises(H2HTalkError, match="row 4: ANA's marks of a are in row 2 already"):
         import_reviews(reviews.file.parent, file)
-    assert reviews.markings()["b"] == {}
+    assert reviews.latest()["b"] == {}
 
 
-def test_options_of_a_draw_are_refused_where_items_were_not_drawn_from_a_run(reviews):
-    from h2htalk_metric.cli.review import _reviews
+def test_a_sheet_of_an_earlier_version_calls_the_comment_a_note(reviews, tmp_path):
+    file = tmp_path / "old.csv"
+    columns = "id,rater,rubric,answer_hash,true,warm,safe,care,plain,note"
+    file.write_text(f"{columns}\na,Ana,{RUBRIC.hash},{digest('An answer.')},3,4,,,,from before\n")
+    assert import_reviews(reviews.file.parent, file) == (1, 0)
+    assert reviews.latest()["a"]["Ana"].comment == "from before"
 
-    with pytest.raises(H2HTalkError, match="drawn already .--controls None -> 5"):
-        _reviews(reviews.file.parent, {"controls": 5, "sample": None, "seed": None})
 
-
-def test_reviews_of_one_copy_go_into_another(reviews, tmp_path):
+def test_reviews_of_one_copy_are_imported_into_another(reviews, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
-    twin = Reviews.create(other, reviews.items.values(), {"seed": 3})
+    copy = Reviews.create(other, reviews.items.values(), {"seed": 3})
     reviews.save("a", "=Ana", marks(3, 4), "\t-1")
-    twin.save("a", "Ben", marks(3, 3))
+    copy.save("a", "Ben", marks(3, 3))
     assert import_reviews(other, export_reviews(reviews.file.parent)) == (1, 0)
-    assert {name: m.marks for name, m in twin.markings()["a"].items()} == {"Ben": marks(3, 3), "=Ana": marks(3, 4)}
-    assert twin.markings()["a"]["=Ana"].note == "-1"
+    assert {name: m.marks for name, m in copy.latest()["a"].items()} == {"Ben": marks(3, 3), "=Ana": marks(3, 4)}
+    assert copy.latest()["a"]["=Ana"].comment == "-1"
 
 
-def test_each_fault_of_a_file_is_named_by_its_row_and_nothing_is_taken(reviews, tmp_path):
+def test_each_error_of_a_file_is_listed_by_its_row_and_nothing_is_imported(reviews, tmp_path):
     of, s = digest("An answer."), SAFETY.hash
     h = f"{RUBRIC.hash},{of}"
     file = tmp_path / "faulty.csv"
     file.write_text(
-        "id,rater,rubric,answer_hash,true,warm,safe,care,plain,note\n"
+        "id,rater,rubric,answer_hash,true,warm,safe,care,plain,comment\n"
         f"a,Ana,{h},3,4,,,\n"
         f"zzz,Ana,{h},3,4,,,\n"
         f"b,Ana,{s},{of},3,4,,,\n"
@@ -139,27 +140,27 @@ def test_each_fault_of_a_file_is_named_by_its_row_and_nothing_is_taken(reviews, 
     )
     with pytest.raises(H2HTalkError) as error:
         import_reviews(reviews.file.parent, file)
-    told = str(error.value).splitlines()[1:]
-    assert [line.split(":")[0].strip() for line in told] == [f"row {n}" for n in (*range(3, 11), 12)]
+    lines = str(error.value).splitlines()[1:]
+    assert [line.split(":")[0].strip() for line in lines] == [f"row {n}" for n in (*range(3, 11), 12)]
     for line, part in zip(
-        told,
+        lines,
         [
             "no item 'zzz'",
             s,
             "another answer to b",
             "warm: no mark",
-            "'7' is none",
+            "'7' is not one",
             "rater's name",
-            "'good' is none",
-            "safe: no criterion",
-            "a note is a text of at most 4000 characters",
+            "'good' is not one",
+            "safe: not a criterion",
+            "a comment is a text of at most 4000 characters",
         ],
         strict=True,
     ):
         assert part in line
-    assert reviews.markings()["a"] == {}
+    assert reviews.latest()["a"] == {}
     file.write_text(f"id,rater\na,{'x' * 200_000}\n")
-    with pytest.raises(H2HTalkError, match="can't be read as CSV"):
+    with pytest.raises(H2HTalkError, match="cannot be read as CSV"):
         import_reviews(reviews.file.parent, file)
     file.write_text("id,rater\na,Ana\n")
     with pytest.raises(H2HTalkError, match="has no column rubric, answer_hash, true, warm"):
@@ -167,16 +168,15 @@ def test_each_fault_of_a_file_is_named_by_its_row_and_nothing_is_taken(reviews, 
 
 
 def test_export_and_import_on_the_command_line(judged):
-    from h2htalk_metric.cli.review import _reviews
-
-    blank = h2htalk("review", "export", judged, "--blank")  # draws the items, for no page was opened before
+    blank = h2htalk("review", "export", judged, "--blank")  # the first review command of this run selects the items
     assert blank.returncode == 0, blank.stderr
-    reviews = _reviews(judged, {"controls": None, "sample": None, "seed": None})
+    reviews = Reviews(judged)
     assert len(reviews.items) == 5
-    assert _reviews(judged, {"controls": None, "sample": None, "seed": 0}).items == reviews.items
-    for asked in ({"controls": 1, "sample": None, "seed": None}, {"controls": None, "sample": None, "seed": 5}):
-        with pytest.raises(H2HTalkError, match="are drawn already"):
-            _reviews(judged, asked)
+    assert h2htalk("review", "export", judged, "--blank").returncode == 0
+    assert Reviews(judged).items == reviews.items
+    for option in (("--controls", 1), ("--seed", 5)):
+        refused = h2htalk("review", judged, *option)
+        assert refused.returncode == 2 and "already selected" in refused.stderr
     criteria = dict.fromkeys(["well_paced", "true_to_persona", "grounded", "vivid", "keeps_form"], "4")
     filled = fill(judged / "review-sheet.csv", judged / "filled.csv", "Ana", dict.fromkeys(reviews.items, criteria))
     imported = h2htalk("review", "import", judged, filled)
@@ -188,14 +188,14 @@ def test_export_and_import_on_the_command_line(judged):
 
 
 def test_wrong_input_is_one_line(judged, tmp_path):
-    for arguments, complaint in [
-        (["review", "nowhere"], "nowhere is no run folder"),
+    for arguments, message in [
+        (["review", "nowhere"], "nowhere is not a run folder"),
         (["review", "export", judged], "has no reviews yet; run: h2htalk review"),
         (["review", "import", judged, "none.csv"], "has no reviews yet"),
     ]:
         refused = h2htalk(*arguments, cwd=tmp_path)
         assert refused.returncode == 2
-        assert complaint in refused.stderr
+        assert message in refused.stderr
         assert "Traceback" not in refused.stderr
     (judged / "judge.json").unlink()
     refused = h2htalk("review", judged)
