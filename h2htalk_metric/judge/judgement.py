@@ -65,7 +65,7 @@ class Judgement:
 
 def append_judgement(folder: Path, judgement: Judgement) -> None:
     """Append to ``judgements.jsonl``; on disk when this returns."""
-    line = {key: value for key, value in asdict(judgement).items() if value not in (None, {}, "")}
+    line = {key: value for key, value in asdict(judgement).items() if value is not None and value != {}}
     append_json_line(folder / "judgements.jsonl", line)
 
 

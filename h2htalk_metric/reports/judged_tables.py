@@ -74,6 +74,7 @@ def reviewed(agreement: Mapping[str, Agreement]) -> Section:
             "mean mark of each item): among the first two raters of each item, and between judge and people. The "
             "difference is on the scale 0 to 5, with its 95% interval. Flagged items were chosen for their low "
             "scores, so 'all' is not an estimate for the whole run.",
+            *([Bullets(tuple(stale))] if (stale := _stale(agreement["all"].stale)) else []),
         ),
     )
 
@@ -116,9 +117,14 @@ def _notes(judged_run: JudgedRun) -> list[str]:
         criteria = [value for name, value in agreement.items() if name != "score" and value is not None]
         note = f"Agreement of the panel (Krippendorff's alpha, interval): scores {shown(agreement['score'])}"
         notes.append(note + (f", single criteria {min(criteria):.2f} to {max(criteria):.2f}" if criteria else ""))
-    notes += [f"{count} reviews do not count: {reason}" for reason, count in judged_run.stale.items()]
+    notes += _stale(judged_run.stale)
     reasons = list(judged_run.reasons().items())
     notes += [f"unscored, {count}: {reason[:200]}" for reason, count in reasons[:_MOST_REASONS]]
     if len(reasons) > _MOST_REASONS:
         notes.append(f"unscored for {len(reasons) - _MOST_REASONS} other reasons: see judgements.jsonl")
     return notes
+
+
+def _stale(reasons: Mapping[str, int]) -> list[str]:
+    """Why saved marks of people count nowhere."""
+    return [f"stale marks of {count} items count nowhere: {reason}" for reason, count in reasons.items()]

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers.commands import h2htalk
 from helpers.review_parts import item, judged_run, marks
 
 from h2htalk_metric.judge.judge_items import judge_items
@@ -113,6 +114,8 @@ def test_marks_of_another_answer_are_stale_and_reported(judged, reviewed):
     file.write_text("".join(json.dumps(line) + "\n" for line in changed))
     assert human_scores(judged) == {second: 4.0}
     assert stale_reasons(judged) == {"the answer has changed since": 1}
+    exported = h2htalk("review", "export", judged)
+    assert "stale marks of 1 items count nowhere: the answer has changed since" in " ".join(exported.stdout.split())
 
 
 def test_marks_by_another_rubric_are_stale_and_in_no_figure(judged, reviewed, monkeypatch):
