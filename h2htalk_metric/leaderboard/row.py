@@ -13,7 +13,7 @@ from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.stats.clusters import ClusterSums
 
 ROW_VERSION = 6
-"""Increase it whenever rows are computed in another way; stored rows of other versions are computed again."""
+"""Increase it whenever rows are computed in another way; stored rows of other versions are not read but recomputed."""
 
 FULL_SIZE = sum(task.count for task in TASKS.values())
 """Number of records of a full run."""
@@ -61,7 +61,7 @@ class Row(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    version: int
+    version: Literal[ROW_VERSION]  # type: ignore[valid-type]
     digest: str
     model: str
     bracket: str

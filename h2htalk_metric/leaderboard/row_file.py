@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from h2htalk_datasets.files import append_json_line, read_json_lines, write_atomically
-from h2htalk_metric.leaderboard.row import ROW_VERSION, Row
+from h2htalk_datasets.files import append_json_line, write_atomically
+from h2htalk_metric.leaderboard.row import Row
 
 
 class RowFile:
-    """Reads the file again only when it has changed.
+    """Reads the file again only when it has changed, and then parses only new lines.
 
     Args:
         path: of the file; it may be missing.
@@ -22,14 +22,16 @@ class RowFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._rows: dict[str, Row] = {}
+        self._parsed: dict[bytes, Row | None] = {}
         self._version: tuple[int, int] | None = None
 
     def rows(self) -> Mapping[str, Row]:
         """Rows by digest; the last line of a digest counts. Damaged lines and other versions are left out."""
         version = self._file_version()
         if version != self._version:
-            lines = (line for line in read_json_lines(self.path) if line.get("version") == ROW_VERSION)
-            self._rows = {row.digest: row for line in lines if (row := _row(line))}
+            lines = self.path.read_bytes().splitlines() if version else []
+            self._parsed = {line: self._parsed[line] if line in self._parsed else _parse(line) for line in lines}
+            self._rows = {row.digest: row for line in lines if (row := self._parsed[line])}
             self._version = version
         return self._rows
 
@@ -49,8 +51,8 @@ class RowFile:
         return status.st_mtime_ns, status.st_size
 
 
-def _row(line: Mapping[str, object]) -> Row | None:
+def _parse(line: bytes) -> Row | None:
     try:
-        return Row.model_validate(line)
+        return Row.model_validate_json(line)
     except ValidationError:
         return None

@@ -26,7 +26,7 @@ from h2htalk_metric.leaderboard.hub_repository import commit, fetch
 from h2htalk_metric.leaderboard.row import Row
 from h2htalk_metric.leaderboard.row_file import RowFile
 from h2htalk_metric.leaderboard.submission import Submission, digest_of, pack, unpack
-from h2htalk_metric.leaderboard.validation import load_board_embedder, scoring_config_of, validate
+from h2htalk_metric.leaderboard.validation import embedder_config, load_board_embedder, validate
 from h2htalk_metric.metrics.similarity import Embedder, load_embedder
 
 _SUFFIX = ".json.gz"
@@ -185,7 +185,8 @@ class Storage:
         embedder = self._embedder(row.scoring_config["embedder"])
         if embedder is None:
             return True
-        return row.ss == "recomputed" and scoring_config_of(embedder).items() <= row.scoring_config.items()
+        own = embedder_config(embedder.name, embedder.revision, embedder.precision)
+        return row.ss == "recomputed" and own.items() <= row.scoring_config.items()
 
     def _commit_rows(self) -> None:
         if not self._hub_repo or not self._row_file.path.exists():

@@ -1,6 +1,6 @@
 """Validate a submission against the board's own records, and compute its row from the raw answers."""
 
-__all__ = ["board_records", "has_board_records", "load_board_embedder", "scoring_config_of", "validate"]
+__all__ = ["board_records", "embedder_config", "has_board_records", "load_board_embedder", "validate"]
 
 import sys
 from collections import Counter
@@ -49,6 +49,10 @@ def validate(submission: Submission, *, allow_partial: bool = False, embedder: E
     _check_origin(submission, records)
     scores = _score(submission, answers, records, embedder)
     _check_claims(submission, scores, _TOLERANCE if embedder is None else _SS_TOLERANCE)
+    claimed = submission.signature
+    embedding = (claimed.embedder, claimed.embedder_revision, claimed.embedder_precision)
+    if embedder:
+        embedding = (embedder.name, embedder.revision, embedder.precision)
     sums = scores.cluster_sums
     return Row(
         version=ROW_VERSION,
@@ -57,7 +61,8 @@ def validate(submission: Submission, *, allow_partial: bool = False, embedder: E
         bracket=submission.bracket,
         submitted=submission.received or datetime.now(timezone.utc),
         sap=submission.manifest.prompts.sap,
-        scoring_config=_scoring_config(submission, embedder),
+        # Everything else that S depends on was checked to be this board's.
+        scoring_config=embedder_config(*embedding) | {"dataset": claimed.dataset},
         n=len(records),
         cells=scores.row(),
         intervals={cell: (one.low, one.high) for cell, one in scores.intervals().items() if one.defined},
@@ -90,20 +95,8 @@ def load_board_embedder(name: str, load: Callable[[str], Embedder] = load_embedd
         return None
 
 
-def scoring_config_of(embedder: Embedder) -> dict[str, str]:
-    """The part of a row's scoring config that names the embedder."""
-    return _embedder_config(embedder.name, embedder.revision, embedder.precision)
-
-
-def _scoring_config(submission: Submission, embedder: Embedder | None) -> dict[str, str]:
-    """What may differ between valid runs; everything else that S depends on was checked to be this board's."""
-    signature = submission.signature
-    claimed = (signature.embedder, signature.embedder_revision, signature.embedder_precision)
-    config = scoring_config_of(embedder) if embedder else _embedder_config(*claimed)
-    return config | {"dataset": signature.dataset}
-
-
-def _embedder_config(name: str, revision: str | None, precision: str | None) -> dict[str, str]:
+def embedder_config(name: str, revision: str | None, precision: str | None) -> dict[str, str]:
+    """The part of a row's scoring config that names the embedder; without the dataset."""
     return {"embedder": name, "revision": revision or "", "precision": precision or ""}
 
 
@@ -207,12 +200,9 @@ def _check_origin(submission: Submission, records: Records) -> None:
 
 
 def _score(submission: Submission, answers: Sequence[Answer], records: Records, embedder: Embedder | None) -> RunScores:
+    similarity = np.array([answer.ss for answer in answers]) if embedder is None else None
     predictions = [answer.model_dump() for answer in answers]
-    if embedder is None:
-        similarity = np.array([answer.ss for answer in answers])
-        items, _ = score_answers(predictions, records, similarity=similarity)
-    else:
-        items, _ = score_answers(predictions, records, embedder=embedder)
+    items, _ = score_answers(predictions, records, embedder=embedder, similarity=similarity)
     return RunScores(items, submission.signature.model_dump(), submission.manifest.model_dump())
 
 

@@ -162,3 +162,13 @@ def test_bge_m3_goes_through_flagembedding(tmp_path):
     assert 0 <= scores.components[1, 6] <= 1
     named = {"embedder": str(folder), "embedder_revision": None, "embedder_precision": "float32"}
     assert named.items() <= scores.signature.items()
+
+
+def test_the_versions_of_libraries_are_looked_up_once(monkeypatch):
+    def look_up(name):
+        raise AssertionError(f"the version of {name} is looked up again, which reads files")
+
+    one_score = {"predictions": ["tea"], "references": ["tea"], "embedder": "demo"}
+    score(**one_score)
+    monkeypatch.setattr("importlib.metadata.distribution", look_up)
+    assert score(**one_score).signature["libraries"]["sacrebleu"]
