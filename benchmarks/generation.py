@@ -1,8 +1,8 @@
 """How fast generation is, against lm-evaluation-harness and against plain `model.generate`, all in one run.
 
-The demo model answers the same corpus prompts three ways, greedily, each task with its own room: lm-eval's
-`HFLM.generate_until` at the best of its batch sizes (found on a part of the prompts), `model.generate` prompt by
-prompt, and our engine with its batch plan. Needs lm-eval beside this package: pip install lm-eval==0.4.13
+The demo model answers the same corpus prompts in three ways, greedily, each task with its own limit of new tokens:
+lm-eval's `HFLM.generate_until` at the best of its batch sizes (measured on a part of the prompts), `model.generate`
+prompt by prompt, and our engine with its batch plan. Needs lm-eval: pip install lm-eval==0.4.13
 
     OMP_NUM_THREADS=2 python benchmarks/generation.py [--prompts 128]
 """
@@ -21,11 +21,11 @@ from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 
 PEER_SIZES = (1, 2, 4, 8, 16)
 OUR_SIZES = (8, 16)
-TRIED_ON = 16  # prompts on which the peer's best batch size is found
+TUNING_PROMPTS = 16  # on which the peer's best batch size is measured
 
 
 def corpus_prompts(count: int | None = None) -> list[Prompt]:
-    """The records of one relationship after the other, all tasks, as a full run has them in its batches."""
+    """Prompts of one relationship after the other, all tasks, as in the batches of a full run."""
     rows = sorted(chosen_rows(), key=lambda row: row["id"].split("-")[1])
     return [prompt_of(row, sap=True) for row in rows[:count]]
 
@@ -65,25 +65,24 @@ def ours(loaded, prompts: list[Prompt], batch_size: int) -> list[str]:
     engine = TransformersEngine(loaded)
     by_id, texts = {prompt.id: prompt for prompt in prompts}, {}
     plan = make_plan(prompts, engine.prepare(prompts), batch_size)
-    for asked, answers in engine.stream(batch.asked(by_id, 0) for batch in plan):
-        texts.update(zip([prompt.id for prompt in asked.prompts], [answer.text for answer in answers], strict=True))
+    for batch, answers in engine.stream(spec.batch(by_id, 0) for spec in plan):
+        texts.update(zip([prompt.id for prompt in batch.prompts], [answer.text for answer in answers], strict=True))
     return [texts[prompt.id] for prompt in prompts]
 
 
 def same(one: list[str], other: list[str]) -> str:
-    """How many texts are identical, and how far along the others part."""
+    """How many texts are identical, and after how many characters the others differ."""
     pairs = list(zip(one, other, strict=True))
-    apart = [(a, b) for a, b in pairs if a != b]
-    part = [f"{_shared(a, b)} of {max(len(a), len(b))}" for a, b in apart]
-    found = f"{len(pairs) - len(apart)} of {len(pairs)} identical"
-    return found + (f"; the others part after {', '.join(part)} characters" if part else "")
+    different = [f"{_shared(a, b)} of {max(len(a), len(b))}" for a, b in pairs if a != b]
+    identical = f"{len(pairs) - len(different)} of {len(pairs)} identical"
+    return identical + (f"; the others differ after {', '.join(different)} characters" if different else "")
 
 
 def _shared(a: str, b: str) -> int:
     return difflib.SequenceMatcher(None, a, b, autojunk=False).find_longest_match(0, len(a), 0, len(b)).size
 
 
-def as_transformers_leaves_it():
+def plain_model():
     """The demo model without our faster linear layers and attention, for the peers."""
     loaded = load_model("demo")
     loaded.model.set_attn_implementation("sdpa")
@@ -96,12 +95,12 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--prompts", type=int, default=128)
     count = options.parse_args().prompts
-    prompts, theirs, own = corpus_prompts(count), as_transformers_leaves_it(), load_model("demo")
-    part, fourth = prompts[:: max(1, count // TRIED_ON)], prompts[::4]
+    prompts, theirs, own = corpus_prompts(count), plain_model(), load_model("demo")
+    tuning, fourth = prompts[:: max(1, count // TUNING_PROMPTS)], prompts[::4]
     texts: dict[str, list[str]] = {}
     harness(theirs, prompts[:2], 1)  # warm
-    tried = {size: seconds(lambda s=size: harness(theirs, part, s))[0] for size in PEER_SIZES}
-    best = min(tried, key=tried.__getitem__)
+    tuned = {size: seconds(lambda s=size: harness(theirs, tuning, s))[0] for size in PEER_SIZES}
+    best = min(tuned, key=tuned.__getitem__)
     per = {"lm-eval": seconds(lambda: texts.update(peer=harness(theirs, prompts, best)))[0] / count}
     per["plain"] = seconds(lambda: texts.update(plain=plain(theirs, fourth)))[0] / len(fourth)
     for size in OUR_SIZES:
@@ -117,11 +116,11 @@ def main() -> None:
         "Generation",
         f"""
 The demo model (SmolLM2-135M-Instruct, float32) on {count} corpus prompts, those of one relationship and the first of the next ({tasks});
-greedy, each task with its own room. lm-eval runs at its best batch size of 1, 2, 4, 8, 16, which is {best}, found on {len(part)} of the prompts
-({", ".join(f"{size}: {time:.0f} s" for size, time in tried.items())}); plain `model.generate` takes every fourth prompt, one by one.
-Tokenizing, planning and computing the prefixes are in the times, loading the model is in none.
+greedy, each task with its own limit of new tokens. lm-eval runs at its best batch size of 1, 2, 4, 8, 16, which is {best}, measured on {len(tuning)} of the prompts
+({", ".join(f"{size}: {time:.0f} s" for size, time in tuned.items())}); plain `model.generate` takes every fourth prompt, one by one.
+The times include tokenizing, planning and computing the prefixes, but not loading the model.
 
-| | seconds an answer | answers a second | times lm-eval | times plain |
+| | seconds per answer | answers per second | times lm-eval | times plain |
 |---|---:|---:|---:|---:|
 {chr(10).join(rows)}
 

@@ -107,7 +107,7 @@ def demo() -> None:
 
     prompts = [prompt_of(row, sap=True) for row in sample()]
     engine = TransformersEngine(load_model("demo"))
-    answers = answer_all(engine, prompts, batch_size=8, seed=0, group=DistributedState(), key="ordering")
+    answers = answer_all(engine, prompts, batch_size=8, seed=0, state=DistributedState(), key="ordering")
     lines = [{"id": p.id, "prediction": a.text} for p, a in zip(prompts, answers, strict=True)]
     (FOLDER / "demo_model.jsonl").write_text("".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines), "utf-8")
 

@@ -1,7 +1,7 @@
 """Do two ranks do twice the work? One process of one thread against two, and against two of which one is half as fast.
 
-A virtual machine's cores have neighbours, so the three take turns within one job, on the same prompts: a round is two
-relationships, and every other round goes through the three backwards.
+Other guests of a virtual machine disturb the times, so the three alternate within one job, on the same prompts: a round
+has two relationships, and every second round runs the three in reverse order.
 
     python benchmarks/scaling.py
 """
@@ -24,7 +24,7 @@ IDEAL = (1, 2, 1.5)
 
 
 def rounds_of_prompts() -> list[list]:
-    """The prompts of each round: all of its relationships', each with its own room."""
+    """The prompts of each round: all prompts of its relationships, each with its own limit of new tokens."""
     from generation import corpus_prompts
 
     every = corpus_prompts()
@@ -35,11 +35,11 @@ def rounds_of_prompts() -> list[list]:
 
 def half_as_fast(engine) -> None:
     """Let an engine wait after each batch for as long as the batch took."""
-    real = engine.answer
+    original = engine.answer
 
-    def answer(asked, seed):
+    def answer(prompts, seed):
         start = time.perf_counter()
-        answers = real(asked, seed)
+        answers = original(prompts, seed)
         time.sleep(time.perf_counter() - start)
         return answers
 
@@ -47,7 +47,7 @@ def half_as_fast(engine) -> None:
 
 
 def work(out: Path) -> None:
-    """One of two ranks; rank 0 writes a line for each round and way: its numbers, seconds, answers. Run by torchrun."""
+    """One of two ranks; rank 0 writes a line per round and way: their numbers, seconds, answers. Run by torchrun."""
     import torch
 
     from h2htalk_datasets.generation.distributed.state import DistributedState
@@ -56,28 +56,28 @@ def work(out: Path) -> None:
     from h2htalk_datasets.generation.in_memory import answer_all
 
     torch.set_num_threads(1)
-    group, loaded = DistributedState(), load_model("demo")
-    alone = copy(group)
+    state, loaded = DistributedState(), load_model("demo")
+    alone = copy(state)
     alone.world_size = 1
     for number, prompts in enumerate(rounds_of_prompts()):
         for way in (0, 1, 2) if number % 2 == 0 else (2, 1, 0):
-            engine = TransformersEngine(loaded)  # a new one holds no prefixes yet
-            if way == 2 and not group.first:
+            engine = TransformersEngine(loaded)  # without cached prefixes
+            if way == 2 and not state.is_main:
                 half_as_fast(engine)
-            group.gather(None)
+            state.barrier()
             start = time.perf_counter()
-            if group.first or way:
-                ranks = group if way else alone
-                answers = answer_all(engine, prompts, batch_size=BATCH, seed=0, group=ranks, key=f"{number}-{way}")
-            if group.first:
+            if state.is_main or way:
+                ranks = state if way else alone
+                answers = answer_all(engine, prompts, batch_size=BATCH, seed=0, state=ranks, key=f"{number}-{way}")
+            if state.is_main:
                 with out.open("a") as file:
                     print(number, way, time.perf_counter() - start, len(answers), file=file)
-            group.gather(None)
-    group.close()
+            state.barrier()
+    state.close()
 
 
 def launched() -> tuple[list[list[float]], int]:
-    """The seconds of each round's three ways, and how many answers the rounds came to."""
+    """The seconds of each round's three ways, and the number of answers of all rounds."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "seconds"
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -90,7 +90,7 @@ def launched() -> tuple[list[list[float]], int]:
 
 
 def row(way: int, took: Sequence[Sequence[float]]) -> str:
-    """A line of the table: seconds of all rounds, times one process, percent of the ideal with each round's."""
+    """A line of the table: seconds of all rounds, times one process, by round, percent of the ideal."""
     ones, these = [of[0] for of in took], [of[way] for of in took]
     times = sum(ones) / sum(these)
     if not way:
@@ -104,8 +104,8 @@ def main() -> None:
     write(
         "Scaling",
         f"""
-The demo model, {answers} prompts with their own room in {ROUNDS} rounds of {RELATIONSHIPS} whole relationships, batches of {BATCH}, one thread a
-process; loading aside. The three ways take turns on each round's prompts.
+The demo model, {answers} prompts with their own limits of new tokens in {ROUNDS} rounds of {RELATIONSHIPS} relationships, batches of {BATCH}, one
+thread per process, without loading the model. The three ways alternate on each round's prompts.
 
 | | seconds | times one process | by round | of the ideal |
 |---|---:|---:|---:|---:|

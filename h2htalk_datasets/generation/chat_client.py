@@ -185,8 +185,11 @@ class ChatClient:
             raise RequestFailed(reason, retryable=True, discarded_replies=int(sent)) from None
         except openai.APIStatusError as error:
             self._reached, self._lost_calls = True, 0
-            if not self._replace_rejected_field(fields, error):
+            change = self._fields.adapt(fields, error.status_code, error.response.text)
+            if change is None:
                 raise self._failure(error) from None
+            if change:
+                _report(f"{self.url} {change}")
             return await self._attempt(messages, body)
         except openai.APIError as error:
             raise RequestFailed(self._reason(error.__cause__ or error), retryable=True, unreachable=True) from None
@@ -209,21 +212,6 @@ class ChatClient:
                 f"lost {self.url} ({failure}); its answers are on disk, run the same command again to continue"
             ) from None
 
-    def _replace_rejected_field(self, fields: Mapping[str, Any], error: "openai.APIStatusError") -> bool:
-        """Return whether the error is about an optional field, which is then renamed or left out from now on."""
-        rejected = self._fields.rejected(fields, error.status_code, error.response.text)
-        if rejected is None:
-            return False
-        try:
-            change = self._fields.replace(rejected, fields[rejected])
-        except ValueError as hint:
-            raise H2HTalkError(
-                f"{self.url} rejects {rejected} {fields[rejected]:g} for {self.model!r}; {hint} ({self._reason(error)})"
-            ) from None
-        if change:
-            _report(f"{self.url} rejects the field {rejected}; from now on it is {change}")
-        return True
-
     def _failure(self, error: "openai.APIStatusError") -> RequestFailed:
         """Return the meaning of an error reply.
 
@@ -236,10 +224,11 @@ class ChatClient:
             raise H2HTalkError(f"{self.url} rejects the API key; set {KEY} in the environment")
         if status == 404:
             raise H2HTalkError(f"{self.url} has no model {self.model!r}: {self._reason(error)}")
-        seconds = _retry_after(headers)
+        seconds = _retry_after(headers.get("retry-after", ""))
         reason = self._reason(error) + (f", and asks to wait {seconds:.4g} s" if seconds else "")
-        should_retry = headers.get("x-should-retry")  # OpenAI's own header
-        retryable = status in (408, 409, 429) or status >= 500 if should_retry is None else should_retry == "true"
+        retryable = status in (408, 409, 429) or status >= 500
+        if "x-should-retry" in headers:  # OpenAI's own header
+            retryable = headers["x-should-retry"] == "true"
         return RequestFailed(reason, status=status, code=error.code, retryable=retryable, retry_after=seconds)
 
     def _reason(self, error: BaseException) -> str:
@@ -306,12 +295,11 @@ def _valid_unicode(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _retry_after(headers: Mapping[str, str]) -> float:
-    """Return the seconds of a Retry-After header, which has a number or a date; 0 without one."""
-    value = headers.get("retry-after", "")
+def _retry_after(value: str) -> float:
+    """Return the seconds of a Retry-After header, which is a number or a date; 0 for anything else."""
     with suppress(ValueError):
         return max(0.0, float(value))
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError):
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     return 0.0
 

@@ -5,6 +5,7 @@ __all__ = ["merge_all_disks", "open_on_all_disks"]
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.distributed.state import DistributedState
@@ -26,15 +27,18 @@ def open_on_all_disks(
         Whether this rank locked its folder.
 
     """
+    marker = folder.path / f".{uuid4().hex}.mark"  # a new name, of which no file system has cached that it is absent
     if state.is_main:
         _open(folder, manifest, ids)
-    marker = state.broadcast(folder.write_marker() if state.is_main else None)
-    own_disk = state.local_rank == 0 and not folder.has_marker(marker)
+        marker.touch()
+    marker = folder.path / state.broadcast(marker.name)
+    own_disk = state.local_rank == 0 and not marker.exists()
     if own_disk:
         _open(folder, manifest, ids)
     state.barrier()  # no rank writes before every folder is open
     if state.is_main:
-        folder.remove_markers()
+        for file in folder.path.glob(".*.mark"):  # also those of killed jobs
+            file.unlink(missing_ok=True)
     return state.is_main or own_disk
 
 

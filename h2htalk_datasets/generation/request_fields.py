@@ -6,15 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from h2htalk_datasets.errors import H2HTalkError
+
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens"}
-# A field with its default value can be left out; for any other value the user has to choose.
-_DEFAULTS = {"temperature": (1, "use --temperature 1, or a judge --explanations 1"), "top_p": (1, "use --top-p 1")}
+# A field with its default value can be left out without a change of the answers.
+_DEFAULTS = {"temperature": 1, "top_p": 1}
 _OPTIONAL = (*_OTHER_NAMES, "seed", *_DEFAULTS)
 _REJECTED = "unsupported|not support|not permitted|unknown|unrecognized"
 
 
 class RequestFields:
-    """Remembers which optional fields a server rejects, and sends them under another name or leaves them out."""
+    """Sends optional fields that a server rejects under another name, or leaves them out."""
 
     def __init__(self) -> None:
         self._names: dict[str, str | None] = {}  # of rejected fields; None: left out
@@ -23,26 +25,35 @@ class RequestFields:
         """Return the fields as the server accepts them."""
         return {name: value for field, value in fields.items() if (name := self._names.get(field, field))}
 
-    def rejected(self, fields: Mapping[str, Any], status: int, message: str) -> str | None:
-        """Return the optional field that an error reply rejects, or None for any other error."""
-        if status not in (400, 422):
-            return None
-        # Both words must be close to each other, because the rest of the message may quote the prompt.
-        pattern = rf"({_REJECTED}).{{,80}}\b%s\b|\b%s\b.{{,80}}({_REJECTED})"
-        sent = (field for field in _OPTIONAL if field in fields)
-        return next((field for field in sent if re.search(pattern % (field, field), message, re.I | re.S)), None)
+    def adapt(self, sent: Mapping[str, Any], status: int, message: str) -> str | None:
+        """Adapt to an error reply.
 
-    def replace(self, field: str, value: Any) -> str | None:
-        """Rename a field or leave it out from now on; return what was done, or None if it was done before.
+        Args:
+            sent: fields of the request.
+            status: of the reply.
+            message: body of the reply.
+
+        Returns:
+            What changes from now on, empty if it changed before; None if the error is not about an optional field.
 
         Raises:
-            ValueError: leaving it out would change the answers; the message says what the user can do.
+            H2HTalkError: leaving the field out would change the answers.
 
         """
-        default, hint = _DEFAULTS.get(field, (value, ""))
+        # Both words must be close to each other, because the rest of the message may quote the prompt.
+        pattern = rf"({_REJECTED}).{{,80}}\b%s\b|\b%s\b.{{,80}}({_REJECTED})"
+        candidates = [field for field in _OPTIONAL if field in sent] if status in (400, 422) else []
+        for field in candidates:
+            if re.search(pattern % (field, field), message, re.I | re.S):
+                return self._replace(field, sent[field])
+        return None
+
+    def _replace(self, field: str, value: Any) -> str:
+        default = _DEFAULTS.get(field, value)
         if value != default:
-            raise ValueError(hint)
+            hint = f"use --{field.replace('_', '-')} {default}, or for a judge --explanations 1"
+            raise H2HTalkError(f"the server rejects {field} {value:g}; {hint}")
         if field in self._names:  # concurrent requests are rejected for the same reason
-            return None
+            return ""
         name = self._names[field] = _OTHER_NAMES.get(field)
-        return f"sent as {name}" if name else "left out"
+        return f"rejects the field {field}; from now on it is " + (f"sent as {name}" if name else "left out")

@@ -77,7 +77,6 @@ def load_model(
         H2HTalkError: the model does not exist or cannot be loaded.
 
     """
-    import torch
     import transformers
 
     from h2htalk_datasets.generation.engines.prefix_attention import attend_to_prefix_once
@@ -85,11 +84,8 @@ def load_model(
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     source, options = _source(name, revision)
-    if dtype == "auto" and torch.device(device).type == "cpu":
-        dtype = "float32"
-    if dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-        raise H2HTalkError(f"unknown dtype {dtype!r}; use auto, float32, bfloat16 or float16")
-    weights = {"dtype": dtype, "attn_implementation": attention, **weights_placement(device, devices_per_replica)}
+    weights = {"dtype": _checked_dtype(dtype, device), "attn_implementation": attention}
+    weights |= weights_placement(device, devices_per_replica)
     try:
         # The reader of the demo's GGUF file shows a progress bar of its own.
         stderr = io.StringIO() if "gguf_file" in options else sys.stderr
@@ -107,6 +103,17 @@ def load_model(
     if attention is None:
         attend_to_prefix_once(loaded.model)
     return loaded
+
+
+def _checked_dtype(dtype: str, device: Any) -> str:
+    """Return the name of the dtype for ``from_pretrained``."""
+    import torch
+
+    if dtype == "auto":
+        return "float32" if torch.device(device).type == "cpu" else "auto"
+    if not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise H2HTalkError(f"unknown dtype {dtype!r}; use auto, float32, bfloat16 or float16")
+    return dtype
 
 
 def replica_devices(local_rank: int, size: int, available: int) -> list[int]:

@@ -1,6 +1,6 @@
 """The Transformers engine: batches over a shared prefix that is computed once and cached."""
 
-__all__ = ["SeededSampling", "TransformersEngine", "prefix_budget", "rows_that_fit"]
+__all__ = ["SeededSampling", "TransformersEngine", "rows_that_fit", "warn_no_prefix_reuse"]
 
 import logging
 import os
@@ -43,7 +43,6 @@ class TransformersEngine:
         top_p: nucleus of sampling, 0..1; used if the temperature is above 0.
         fold_system: put the system text into the first user turn if the template has no system role.
         reuse_prefix: compute what prompts share only once; False is for comparisons.
-        prefix_bytes: memory for cached prefixes; None for :func:`prefix_budget`.
 
     Attributes:
         prefixes: cached prefixes; None before :meth:`prepare`, and where the model cannot share them.
@@ -60,7 +59,6 @@ class TransformersEngine:
         top_p: float = 1.0,
         fold_system: bool = False,
         reuse_prefix: bool = True,
-        prefix_bytes: int | None = None,
     ) -> None:
         self._model, self._tokenizer, self._loaded = loaded.model, loaded.tokenizer, loaded
         self._fold = fold_system
@@ -71,7 +69,8 @@ class TransformersEngine:
         self._model.generation_config = GenerationConfig(eos_token_id=self._stops, pad_token_id=self._pad)
         free, self._memory = _memory(self._model)
         self._reuse_prefix = reuse_prefix
-        self.prefix_bytes = prefix_budget(free, self._memory) if prefix_bytes is None else prefix_bytes
+        # A tenth of the GPUs' memory; less where little of it is free, as in a training loop.
+        self.prefix_bytes = max(_PREFIX_BYTES, min(self._memory // 10, free // 4))
         self.prefixes: PrefixCache | None = None
         self.max_rows: int | None = None
         self._special = _special_tokens(self._tokenizer)
@@ -259,11 +258,6 @@ class SeededSampling(LogitsProcessor):
         for row, generator in zip(exponential, self._generators, strict=True):
             row.exponential_(generator=generator)
         return scores - exponential.log()
-
-
-def prefix_budget(free: int, total: int) -> int:
-    """Return the bytes for cached prefixes: 2 GiB, or a tenth of the GPUs' memory if that is more and free."""
-    return max(_PREFIX_BYTES, min(total // 10, free // 4))  # a training loop leaves little free
 
 
 def rows_that_fit(memory: int, row_bytes: int) -> int:

@@ -5,13 +5,13 @@ __all__ = ["RunFolder"]
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import describe_write_errors, write_atomically
-from h2htalk_datasets.generation.run_folder.lock import FolderLock
+from h2htalk_datasets.generation.run_folder.lock import acquire_lock
 from h2htalk_datasets.generation.run_folder.manifest import differences, read_manifest
 from h2htalk_datasets.generation.run_folder.shards import Shard, copy_shards, new_shard, read_shards, set_aside_damage
 
@@ -28,7 +28,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._lock = FolderLock(self.path)
+        self._shards = self.path / "shards"
 
     @property
     def predictions_file(self) -> Path:
@@ -162,35 +162,16 @@ class RunFolder:
             H2HTalkError: another job works in it, or it cannot be written.
 
         """
-        self._lock.acquire()
+        with self._describe_write_errors():
+            self._lock = acquire_lock(self.path)
 
     def unlock(self) -> None:
         """Let other jobs in."""
         self._lock.release()
 
-    def write_marker(self) -> str:
-        """Create a file with a unique name, by which another node sees whether it has this folder or its own."""
-        name = f".{uuid4().hex}.mark"
-        with self._describe_write_errors():
-            (self.path / name).touch()
-        return name
-
-    def has_marker(self, name: str) -> bool:
-        """Return whether a marker is in this folder."""
-        return (self.path / name).exists()
-
-    def remove_markers(self) -> None:
-        """Remove the marker, and those of killed jobs."""
-        for marker in self.path.glob(".*.mark"):
-            marker.unlink(missing_ok=True)
-
-    @property
-    def _shards(self) -> Path:
-        return self.path / "shards"
-
     def _write_lines(self, file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
         with self._describe_write_errors():
             write_atomically(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
-    def _describe_write_errors(self) -> Any:
+    def _describe_write_errors(self) -> AbstractContextManager[None]:
         return describe_write_errors(f"the run folder {self.path}")

@@ -58,16 +58,7 @@ def new_shard(folder: Path, rank: int) -> Shard:
 
 
 def read_shards(folder: Path, ids: Collection[str]) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Read all shards of a folder.
-
-    Args:
-        folder: of the shards.
-        ids: of the run's records.
-
-    Returns:
-        Prediction lines by id, and a note for each line that is not a prediction of the run.
-
-    """
+    """Return prediction lines by id, and a note for each line that is not a prediction of these records."""
     answers: dict[str, dict[str, Any]] = {}
     notes = []
     for file in _files(folder):
@@ -84,7 +75,7 @@ def read_shards(folder: Path, ids: Collection[str]) -> tuple[dict[str, dict[str,
 
 
 def set_aside_damage(folder: Path, ids: Collection[str], target: Path) -> None:
-    """Move lines that are not predictions of the run out of the shards; call it in one process, before a run starts."""
+    """Move lines that are not predictions of these records from the shards to the end of a file."""
     for file in _files(folder):
         lines = [line for line in file.read_bytes().split(b"\n") if line.strip()]
         damaged = [line for line in lines if _prediction(line, ids) is None]

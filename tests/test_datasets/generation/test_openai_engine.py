@@ -150,7 +150,7 @@ def test_a_rejected_temperature_ends_the_run_at_once_and_names_the_option(tmp_pa
         return echo(request)
 
     with scripted(answer) as server:
-        with pytest.raises(H2HTalkError, match=r"rejects temperature 0 for 'm'; use --temperature 1.*does not support"):
+        with pytest.raises(H2HTalkError, match="rejects temperature 0; use --temperature 1"):
             generate(settings(server.url), tmp_path / "run")
         assert len(server.requests) <= 8
         assert len(lines(generate(settings(server.url, temperature=1.0), tmp_path / "other"))) == 60
