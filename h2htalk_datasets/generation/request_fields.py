@@ -9,8 +9,8 @@ from typing import Any
 from h2htalk_datasets.errors import H2HTalkError
 
 _OTHER_NAMES = {"max_tokens": "max_completion_tokens"}
-# A field with its default value can be left out without a change of the answers.
-_DEFAULTS = {"temperature": 1, "top_p": 1}
+# Fields that can be left out if they have every server's default value, and the options for that value.
+_DEFAULTS = {"temperature": (1, "--temperature 1, or a judge with --explanations 1"), "top_p": (1, "--top-p 1")}
 _OPTIONAL = (*_OTHER_NAMES, "seed", *_DEFAULTS)
 _REJECTED = "unsupported|not support|not permitted|unknown|unrecognized"
 
@@ -49,10 +49,9 @@ class RequestFields:
         return None
 
     def _replace(self, field: str, value: Any) -> str:
-        default = _DEFAULTS.get(field, value)
+        default, options = _DEFAULTS.get(field, (value, ""))
         if value != default:
-            hint = f"use --{field.replace('_', '-')} {default}, or for a judge --explanations 1"
-            raise H2HTalkError(f"the server rejects {field} {value:g}; {hint}")
+            raise H2HTalkError(f"the server rejects {field} {value:g}; use {options}")
         if field in self._names:  # concurrent requests are rejected for the same reason
             return ""
         name = self._names[field] = _OTHER_NAMES.get(field)
