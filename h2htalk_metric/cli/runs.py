@@ -2,7 +2,6 @@
 
 __all__ = ["compare", "merge", "prepare", "report", "run", "score", "verify"]
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.cli import OutOption, run_generation
 from h2htalk_datasets.generation.config import Settings
-from h2htalk_datasets.generation.distributed.watchdog import watched
+from h2htalk_datasets.generation.distributed.watchdog import Watchdog
 from h2htalk_datasets.options import with_options
 from h2htalk_metric.cli.options import EmbedderOption, RunArgument
 
@@ -25,17 +24,18 @@ def prepare() -> None:
 
 
 @with_options(settings=Settings)
-@watched
 def run(settings: Settings, out: OutOption, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
     """Generate, score and report in one command; in a job of several ranks, rank 0 scores."""
+    from h2htalk_datasets.generation.distributed.state import DistributedState
     from h2htalk_metric.metrics.similarity import load_embedder, release_embedders
 
-    is_main = os.environ.get("RANK", "0") == "0"
-    if is_main:
-        load_embedder(embedder)  # report an embedder that cannot be loaded before hours of generation
-        release_embedders()  # generation needs the memory
-    run_generation(settings, out)
-    if is_main:
+    with Watchdog():
+        state = DistributedState()
+        if state.is_main:
+            load_embedder(embedder)  # report an embedder that cannot be loaded before hours of generation
+            release_embedders()  # generation needs the memory
+        run_generation(settings, out, state)
+    if state.is_main:  # without the watchdog, which would miss the other ranks
         score(out, embedder)
 
 

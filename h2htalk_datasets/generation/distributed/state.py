@@ -9,7 +9,8 @@ from itertools import count
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError, one_line
-from h2htalk_datasets.generation.distributed.watchdog import RESUME_HINT, mark_ranks_ready
+from h2htalk_datasets.generation.distributed.heartbeat import RANKS_READY
+from h2htalk_datasets.generation.distributed.watchdog import RESUME_HINT
 
 _KEY_NUMBERS = count()  # per process, because a job may create several states
 _POLL_SECONDS = 0.05
@@ -65,7 +66,7 @@ class DistributedState:
             self._wait_for_all_ranks()
             values: list[Any] = [None] * self.world_size
             torch.distributed.all_gather_object(values, value)
-        mark_ranks_ready()
+        RANKS_READY.set()
         return values
 
     def broadcast(self, value: Any) -> Any:

@@ -5,7 +5,7 @@ waits for signals. The other is the :class:`~h2htalk_datasets.generation.distrib
 waits forever for one that will never come, on one node or on many.
 """
 
-__all__ = ["RESUME_HINT", "Watchdog", "mark_ranks_ready", "watched"]
+__all__ = ["RESUME_HINT", "Watchdog", "watched"]
 
 import functools
 import os
@@ -20,17 +20,12 @@ from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from h2htalk_datasets.errors import H2HTalkError, path_error
-from h2htalk_datasets.generation.distributed.heartbeat import BEAT_SECONDS, RANKS_READY, STORE_SECONDS, Heartbeat
+from h2htalk_datasets.generation.distributed.heartbeat import BEAT_SECONDS, STORE_SECONDS, Heartbeat
 
 RESUME_HINT = "finished batches are on disk; run the same command again to continue"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-
-def mark_ranks_ready() -> None:
-    """Declare that every rank has loaded what it needs; from now on no rank has a reason to be silent."""
-    RANKS_READY.set()
 
 
 class Watchdog:
