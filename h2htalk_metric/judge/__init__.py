@@ -10,7 +10,7 @@ judge_items.py   the answers of a run that are judged
 judge.py         one judge, one answer
 judgement.py     RUN/judgements.jsonl
 panel.py         RUN/judge.json
-judge_run.py     a whole run
+judge_run.py     all answers of a run
 blend.py         J from S and the judge's score
 panel_scores.py  the panel's scores and J as a table
 judged_run.py    the same with people's scores

@@ -49,7 +49,7 @@ class Budget:
             cost less than was reserved for them.
 
     Raises:
-        H2HTalkError: only one of the two prices is given, or a limit without prices.
+        H2HTalkError: there is only one of the two prices, or a limit without prices.
 
     """
 
@@ -72,7 +72,7 @@ class Budget:
         return (usage.prompt_tokens * self._prices[0] + usage.new_tokens * self._prices[1]) / 1e6
 
     async def reserve(self, estimate: Usage) -> bool:
-        """Reserve the largest possible cost of a call; wait for calls in flight if it does not fit beside them.
+        """Reserve the largest possible cost of a call; if it does not fit, wait for calls in flight.
 
         Args:
             estimate: the most that the call can take.

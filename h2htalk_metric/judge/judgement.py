@@ -13,7 +13,9 @@ from h2htalk_metric.judge.budget import Usage
 from h2htalk_metric.judge.judge_items import JudgeItem
 from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.prompt import prompt_hash
+from h2htalk_metric.judge.sanitize import shown_as_before
 
+_EARLIER_PROMPT = "359fb4c629b9"  # prompt hash of version 0.1; its judgements are valid if it showed the same texts
 _OLD_KEYS = {
     "id": "record_id",
     "judge": "judge_model",
@@ -85,7 +87,6 @@ def valid_judgements(folder: Path, items: Sequence[JudgeItem], panel: Panel) -> 
         says so.
 
     """
-    settings = panel.num_explanations, panel.seed, panel.server
     stored: dict[tuple[str, str], Judgement] = {}
     judged: set[tuple[str, str]] = set()
     for judgement in _read(folder / "judgements.jsonl"):
@@ -95,11 +96,15 @@ def valid_judgements(folder: Path, items: Sequence[JudgeItem], panel: Panel) -> 
             stored[place] = judgement
 
     def judgement_of(item: JudgeItem, judge_model: str) -> Judgement:
-        key = item_key(item, judge_model, *settings)
+        settings = item, judge_model, panel.num_explanations, panel.seed, panel.server
+        keys = [item_key(*settings), *([item_key(*settings, _EARLIER_PROMPT)] if _shown_as_before(item) else [])]
+        for key in keys:
+            if (item.id, key) in stored:
+                return stored[item.id, key]
         reason = "not judged yet"
         if (item.id, judge_model) in judged:
             reason = "judged with another answer, prompt, rubric or setting than now"
-        return stored.get((item.id, key)) or Judgement(item.id, item.rubric.name, judge_model, key, unscored=reason)
+        return Judgement(item.id, item.rubric.name, judge_model, keys[0], unscored=reason)
 
     return {item.id: [judgement_of(item, judge_model) for judge_model in panel.judges] for item in items}
 
@@ -113,11 +118,28 @@ def unscored_reason(judgements: Sequence[Judgement]) -> str | None:
     return "; ".join(reasons) or None
 
 
-def item_key(item: JudgeItem, judge_model: str, num_explanations: int, seed: int, server: str | None = None) -> str:
-    """Sixteen hex digits over everything that a judge's scores for an item depend on."""
+def item_key(
+    item: JudgeItem,
+    judge_model: str,
+    num_explanations: int,
+    seed: int,
+    server: str | None = None,
+    prompt: str | None = None,
+) -> str:
+    """Sixteen hex digits over everything that a judge's scores for an item depend on.
+
+    Args:
+        item: the answer.
+        judge_model: name of the model.
+        num_explanations: see :class:`h2htalk_metric.judge.panel.Panel`.
+        seed: of the first call.
+        server: base URL without secrets; None is OpenAI's own.
+        prompt: prompt hash; None: the present one.
+
+    """
     judge = (judge_model, server) if server else (judge_model,)
     context = (item.context, item.item_context) if item.item_context else (item.context,)
-    parts = (*judge, num_explanations, seed, prompt_hash(), item.rubric.hash, *context, *item.blocks.items())
+    parts = (*judge, num_explanations, seed, prompt or prompt_hash(), item.rubric.hash, *context, *item.blocks.items())
     return sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -130,6 +152,10 @@ def _read(file: Path) -> Iterator[Judgement]:
             usage = Usage(**content.pop("usage", {}))
             content.setdefault("rubric", "")
             yield Judgement(**{key: value for key, value in content.items() if key in names}, usage=usage)
+
+
+def _shown_as_before(item: JudgeItem) -> bool:
+    return all(shown_as_before(text) for text in (item.context or "", *item.blocks.values()))
 
 
 def _upgrade_judgement(line: dict[str, Any]) -> dict[str, Any]:

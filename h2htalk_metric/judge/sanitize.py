@@ -5,7 +5,7 @@ What resembles a delimiter of the prompt or a special token of a chat template i
 brackets before BEGIN or END, ``<|...|>``, ``</s>``, ``[INST]``. A lone ``<3`` or a Chinese book title stays.
 """
 
-__all__ = ["sanitize"]
+__all__ = ["sanitize", "shown_as_before"]
 
 import re
 import unicodedata
@@ -31,6 +31,7 @@ _ANGLES = (
     | dict.fromkeys("›»⋗≯≳≩⟩⟫〉》˃ᐳ❯❱⧽⪢⫸˲⊱𐌝❭⦒", ">")
     | {"≪": "<<", "≫": ">>", "⋘": "<<<", "⋙": ">>>"}
 )
+_CHANGED_BEFORE = {*_ANGLES, *"<>[]|\t"}
 _BLANK = "\u2800"
 _TOKEN_NAMES = r"s|bos|eos|pad|unk|think|im_\w+|(?:start|begin|end)_of_\w+"
 _LOOKALIKE = re.compile(
@@ -56,6 +57,17 @@ def sanitize(text: str) -> str:
     while (altered := _alter_lookalikes(visible)) != visible:  # an altered text may resemble another delimiter
         visible = altered
     return visible
+
+
+def shown_as_before(text: str) -> bool:
+    """Whether version 0.1, which also applied NFKC and changed brackets and white space, showed a judge the same text."""
+    return (
+        sanitize(text) == text == text.strip()
+        and unicodedata.is_normalized("NFKC", text)
+        and "\n\n\n" not in text
+        and text.replace("\n", "").isprintable()
+        and all(_plain(character) and character not in _CHANGED_BEFORE for character in text)
+    )
 
 
 def _alter_lookalikes(text: str) -> str:

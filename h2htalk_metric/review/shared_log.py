@@ -10,6 +10,7 @@ from typing import Any
 
 from filelock import FileLock
 
+from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import describe_write_errors, write_all, write_atomically
 
 _LOCK_TIMEOUT = 30  # seconds to wait while another process writes
@@ -49,10 +50,18 @@ class SharedLog:
             write_all(handle, b"\n" * is_partial + _content(lines))
 
     def read_new(self) -> list[dict[str, Any]]:
-        """The lines that were appended since the last call; a part of a line is skipped."""
-        with self.file.open("rb") as handle:
-            handle.seek(self._offset)
-            new = handle.read()
+        """The lines that were appended since the last call; a part of a line is skipped.
+
+        Raises:
+            H2HTalkError: the file cannot be read, for instance because somebody moved it away.
+
+        """
+        try:
+            with self.file.open("rb") as handle:
+                handle.seek(self._offset)
+                new = handle.read()
+        except OSError as error:
+            raise H2HTalkError(f"cannot read {self.file}: {error.strerror}") from None
         complete = new[: new.rfind(b"\n") + 1]
         self._offset += len(complete)
         lines = []

@@ -124,8 +124,8 @@ def test_one_record_is_too_few_to_tell():
 
 def test_a_check_that_the_budget_stopped_is_not_a_baseline(anchors, tmp_path):
     usage = {"usage": {"prompt_tokens": 3000, "completion_tokens": 100}}  # 0.0085 a call
-    whole = marking(anchors)
-    with scripted(lambda request: completion(whole(request)) | usage) as server:
+    judge_all = marking(anchors)
+    with scripted(lambda request: completion(judge_all(request)) | usage) as server:
         stopped = check_drift(Judge(StructuredChat("m", server.url), budget=Budget(2.5, 10.0, 0.15)), folder=tmp_path)
         assert "stopped: the next call might exceed --max-cost; this check is not stored" in stopped
         assert 0 < int(re.search(r"m: (\d+) of 30", stopped)[1]) < 30
@@ -134,10 +134,10 @@ def test_a_check_that_the_budget_stopped_is_not_a_baseline(anchors, tmp_path):
 
 def test_a_check_that_covers_all_anchors_is_the_baseline(anchors, tmp_path):
     broken = [True]
-    whole = marking(anchors)
+    judge_all = marking(anchors)
 
     def answer(request):
-        return "no verdict" if broken[0] and block(request, "ANSWER") in few else whole(request)
+        return "no verdict" if broken[0] and block(request, "ANSWER") in few else judge_all(request)
 
     few = {sanitize(anchor.item.blocks["answer"]) for anchor in anchors[3:]}
     with scripted(answer) as server:

@@ -71,7 +71,7 @@ def test_faults_in_a_third_of_the_calls_change_no_verdict(run, tmp_path):
     with scripted(by_content) as server:
         assert judged(tmp_path / "clean", server) == 0
     with scripted(at_times_no_verdict) as server, faulty(server.url, 0.3, seed=2) as proxy:
-        for _ in range(4):  # failures are asked again by the next run
+        for _ in range(4):  # the next run repeats failures
             if judged(run, proxy, timeout=1.0) == 0:
                 break
         else:
@@ -168,9 +168,9 @@ def test_after_a_kill_no_answer_is_judged_twice(tmp_path):
         again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         assert again.returncode == 0, again.stderr
     answers = {block({"messages": r["messages"]}, "ANSWER") for r in server.requests[:before]}
-    asked = Counter(r["messages"][1]["content"] for r in server.requests)
-    assert len(asked) == 2 * 36 and len(answers) < 36
-    assert sum(count - 1 for count in asked.values()) <= 2  # only what was in flight at the kill
+    prompts = Counter(r["messages"][1]["content"] for r in server.requests)
+    assert len(prompts) == 2 * 36 and len(answers) < 36
+    assert sum(count - 1 for count in prompts.values()) <= 2  # only what was in flight at the kill
     texts = {item.id: item.blocks["answer"] for item in judge_items(run)}
     later = {block(r, "ANSWER") for r in server.requests[before:]}
     assert not later & {texts[i] for i in finished}

@@ -1,6 +1,7 @@
 """judgements.jsonl: what is written, what earlier versions wrote, partial lines, and what is not valid any more."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from helpers.judge_scripts import make_run
@@ -10,6 +11,7 @@ from h2htalk_metric.judge.judge import server_of
 from h2htalk_metric.judge.judge_items import judge_items
 from h2htalk_metric.judge.judgement import Judgement, append_judgement, item_key, unscored_reason, valid_judgements
 from h2htalk_metric.judge.panel import Panel
+from h2htalk_metric.judge.sanitize import shown_as_before
 
 PANEL = Panel(("m",))
 
@@ -74,6 +76,20 @@ def test_lines_of_earlier_versions_are_read(run):
     (run / "judgements.jsonl").write_text(json.dumps(failure) + "\n")
     [one] = valid(run)
     assert (one.unscored, one.raw_reply, one.score) == ("no reply", "...", None)
+
+
+def test_judgements_of_the_earlier_prompt_are_valid_if_it_showed_the_same_texts(run):
+    earlier = "359fb4c629b9"
+    item = judge_items(run)[0]
+    assert shown_as_before(item.context)
+    append_judgement(run, replace(judgement(item), key=item_key(item, "m", 0, 0, None, earlier), score=2.0))
+    assert [one.score for one in valid(run)] == [2.0]
+    file = run / "predictions.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(line | {"prediction": "½ an answer"}) + "\n" for line in lines))
+    item = judge_items(run)[0]
+    append_judgement(run, replace(judgement(item), key=item_key(item, "m", 0, 0, None, earlier), score=2.0))
+    assert [one.score for one in valid(run)] == [None]
 
 
 def test_a_panel_of_an_earlier_version_is_read(run):

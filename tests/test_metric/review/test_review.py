@@ -142,7 +142,7 @@ def test_a_name_in_another_case_is_the_same_rater(reviews):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("impossible", "message"),
     [
         ({"true": 3}, "warm: no mark"),
         (marks(3, 6), "warm: '6' is not one of the levels 0, 1, 2, 3, 4, 5"),
@@ -151,9 +151,9 @@ def test_a_name_in_another_case_is_the_same_rater(reviews):
         (marks(3, 1) | {"kind": 2}, "kind: not a criterion"),
     ],
 )
-def test_impossible_marks_are_refused(reviews, given, message):
+def test_impossible_marks_are_refused(reviews, impossible, message):
     with pytest.raises(H2HTalkError, match=message):
-        reviews.save("a", "Ana", given)
+        reviews.save("a", "Ana", impossible)
     assert reviews.latest()["a"] == {}
 
 
@@ -162,8 +162,8 @@ def test_a_draft_stays_until_it_is_saved(reviews):
     assert Reviews(reviews.file.parent).current("a", "Ana") == ({"warm": 2}, "half")
     assert reviews.current("a", "Ben") == ({}, "")
     assert human_scores(reviews.file.parent) == {}
-    reviews.save("a", "Ana", marks(3, 2), "whole")
-    assert reviews.current("a", "Ana") == (marks(3, 2), "whole")
+    reviews.save("a", "Ana", marks(3, 2), "complete")
+    assert reviews.current("a", "Ana") == (marks(3, 2), "complete")
 
 
 def test_changes_after_a_save_are_shown_until_they_are_saved_or_undone(reviews):
@@ -234,6 +234,12 @@ def test_a_save_that_was_killed_halfway_is_lost_alone(reviews):
         again.save("a", "Cleo", marks(3, 4))
         names = set(Reviews(reviews.file.parent).latest()["a"])
         assert {"Ana", "Cleo"} <= names and names == set(again.latest()["a"])
+
+
+def test_a_file_that_was_moved_away_is_one_line(reviews):
+    reviews.file.rename(reviews.file.with_name("elsewhere.jsonl"))
+    with pytest.raises(H2HTalkError, match="cannot read .*reviews.jsonl: No such file"):
+        reviews.save("a", "Ana", marks(1, 1))
 
 
 @pytest.mark.parametrize("content", ["a shopping list\n", "{}\n", "", '{"format": 1, "settings": {}}\n'])

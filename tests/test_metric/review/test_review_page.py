@@ -100,7 +100,7 @@ def test_two_raters_a_reload_a_kill_and_the_export(run, serve, browser):
     orders = {name: [] for name in ("Ana", "Ben")}
     seen = ""
 
-    # Ana: by keys. Two marks, then the page is reloaded and stands as it was.
+    # Ana: by keys. Two marks, then the page is reloaded and shows them again.
     ana.keyboard.press("3")
     ana.keyboard.press("4")
     stored(run, "Ana", 2)
@@ -201,15 +201,15 @@ def test_what_is_pressed_while_the_next_item_comes_marks_neither(run, serve, bro
     for key in "33333":
         page.keyboard.press(key)
     stored(run, "Dan", 5)
-    held = []
-    page.route("**/component_server/", lambda call: call.continue_() if held else held.append(call))
+    calls = []
+    page.route("**/component_server/", lambda call: call.continue_() if calls else calls.append(call))
     with page.expect_request("**/component_server/"):
         page.keyboard.press("Enter")
     page.keyboard.press("5")
     page.locator(".levels button").first.click()
     page.locator("textarea").fill("for the next one")
     page.get_by_role("button", name="Leave").click()
-    held[0].continue_()
+    calls[0].continue_()
     marked(page, 1)  # and none of them changed
     playwright.expect(page.locator(".strip .here")).to_have_attribute("aria-label", "Item 2")
     assert criteria(page) == ["–"] * 5
