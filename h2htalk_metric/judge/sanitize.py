@@ -60,7 +60,7 @@ def sanitize(text: str) -> str:
 
 
 def shown_as_before(text: str) -> bool:
-    """Whether version 0.1, which also applied NFKC and changed brackets and white space, showed a judge the same text."""
+    """Whether version 0.1 showed a judge the same text; it also applied NFKC, and changed brackets and white space."""
     return (
         sanitize(text) == text == text.strip()
         and unicodedata.is_normalized("NFKC", text)
