@@ -14,11 +14,11 @@ import pandas as pd
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.prompts import render
 from h2htalk_datasets.words import words
-from h2htalk_metric.judge.judged_run import JudgedRun
+from h2htalk_metric.judge.judged_run import JudgedRun, read_judged
 from h2htalk_metric.judge.judgement import Judgement
 from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.metrics.tokenizers import clean
-from h2htalk_metric.runs.run import Run
+from h2htalk_metric.runs.run import Run, cached_per_run
 from h2htalk_metric.runs.scoring import read_scores
 
 FLAGS = ("format error", "cut off", "empty")
@@ -70,8 +70,9 @@ class Answer:
     reasons: str = ""
 
 
-def read_answers(run: Run, judged: JudgedRun | None = None) -> list[Answer]:
-    """The answers of a scored run, in the order of the records.
+@cached_per_run
+def read_answers(run: Run) -> list[Answer]:
+    """The answers of a scored run with their judgements, in the order of the records.
 
     Raises:
         H2HTalkError: the scores are of other records than the answers, or the installed dataset is not the run's.
@@ -85,6 +86,7 @@ def read_answers(run: Run, judged: JudgedRun | None = None) -> list[Answer]:
         _answer(row, record, line["prediction"], principles)
         for row, record, line in zip(rows, run.records, run.predictions, strict=True)
     ]
+    judged = read_judged(run)
     return _with_judgements(answers, judged) if judged else answers
 
 

@@ -6,11 +6,7 @@ import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from h2htalk_datasets.probes import load_briefs
@@ -18,13 +14,12 @@ from h2htalk_metric.judge.judged_run import read_judged
 from h2htalk_metric.probes.conversation import read_transcripts
 from h2htalk_metric.probes.results import probe_folder
 from h2htalk_metric.reports.answers import FLAGS, JUDGED_FLAGS, JUDGED_NUMBERS, Answer, extremes, packed, read_answers
-from h2htalk_metric.reports.run_tables import COMPONENT_LABELS, by_dimension, dimension_of, short_name
+from h2htalk_metric.reports.rendering import TEMPLATES, render_macro, templates
+from h2htalk_metric.reports.run_tables import COMPONENT_LABELS, by_task
 from h2htalk_metric.reports.table import Section, ends, shown
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
 from h2htalk_metric.stats.aggregate import OVERALL
-
-_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def report_page(run: Run, sections: Sequence[Section]) -> str:
@@ -39,14 +34,13 @@ def report_page(run: Run, sections: Sequence[Section]) -> str:
         H2HTalkError: the answers are missing, or they are of other records than the scores or the installed dataset.
 
     """
-    scores, judged = read_scores(run), read_judged(run)
-    answers = read_answers(run, judged)
+    scores, answers, is_judged = read_scores(run), read_answers(run), read_judged(run) is not None
     bodies = [(section.anchor, section.title, _body(run, section)) for section in sections]
-    bodies.insert(len(bodies) - 1, ("answers", "Answers", _answers(answers, with_judgements=judged is not None)))
-    script = Markup((_TEMPLATES / "report.js").read_text("utf-8"))
+    bodies.insert(len(bodies) - 1, ("answers", "Answers", _answers(answers, is_judged)))
+    script = Markup((TEMPLATES / "report.js").read_text("utf-8"))
     overall = scores.intervals().get(OVERALL)
     return (
-        _templates()
+        templates()
         .get_template("report.html.jinja")
         .render(
             model=run.model,
@@ -54,7 +48,7 @@ def report_page(run: Run, sections: Sequence[Section]) -> str:
             signature=scores.signature,
             overall=(shown(overall.value), ends(overall, ".1f")) if overall else ("–", ""),
             sections=bodies,
-            style=Markup((_TEMPLATES / "report.css").read_text("utf-8")),
+            style=Markup((TEMPLATES / "report.css").read_text("utf-8")),
             script=script,
             script_hash=b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             data=Markup(packed(answers)),
@@ -64,39 +58,23 @@ def report_page(run: Run, sections: Sequence[Section]) -> str:
 
 def _body(run: Run, section: Section) -> Markup:
     """The blocks of a section, and what only HTML shows: transcripts and the manifest."""
-    body = _macro("blocks", section=section)
+    body = render_macro("sections.jinja", "blocks", section=section)
     if section.anchor == "conversation":
+        transcripts = read_transcripts(probe_folder(run, "conversation"))
         briefs = {brief.slug: brief for brief in load_briefs()}
-        body += _macro("transcripts", transcripts=read_transcripts(probe_folder(run, "conversation")), briefs=briefs)
+        body += render_macro("sections.jinja", "transcripts", transcripts=transcripts, briefs=briefs)
     if section.anchor == "making":
-        body += _macro("manifest", text=json.dumps(run.manifest, indent=1, ensure_ascii=False))
+        body += render_macro("sections.jinja", "manifest", text=json.dumps(run.manifest, indent=1, ensure_ascii=False))
     return body
 
 
-def _answers(answers: Sequence[Answer], *, with_judgements: bool) -> Markup:
-    tasks = {answer.task: [other for other in answers if other.task == answer.task] for answer in answers}
-    return _macro(
+def _answers(answers: Sequence[Answer], is_judged: bool) -> Markup:
+    return render_macro(
+        "sections.jinja",
         "answers",
-        groups={task: extremes(tasks[task]) for task in by_dimension(tasks)},
+        groups={task: extremes(members) for task, members in by_task(answers).items()},
         n=len(answers),
         components=list(COMPONENT_LABELS.values()),
-        judged=list(JUDGED_NUMBERS) if with_judgements else [],
-        flags=FLAGS + JUDGED_FLAGS if with_judgements else FLAGS,
+        judged=list(JUDGED_NUMBERS) if is_judged else [],
+        flags=FLAGS + JUDGED_FLAGS if is_judged else FLAGS,
     )
-
-
-def _macro(name: str, **arguments: Any) -> Markup:
-    return getattr(_templates().get_template("sections.jinja").module, name)(**arguments)
-
-
-@cache
-def _templates() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {"dimension_of": dimension_of, "short_name": short_name}
-    return environment

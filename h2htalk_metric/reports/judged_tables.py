@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.reports import svg
-from h2htalk_metric.reports.run_tables import dimension_of
+from h2htalk_metric.reports.run_tables import per_task
 from h2htalk_metric.reports.table import Bullets, Column, Row, Section, Table, ends, numbers, shown
 from h2htalk_metric.review.agreement import Agreement
 from h2htalk_metric.stats.clusters import ClusterSums
 from h2htalk_metric.stats.intervals import row_intervals
 
-_CONFIG = Column("config", "text")
 _MOST_REASONS = 5
 
 
@@ -60,16 +59,13 @@ def reviewed(agreement: Mapping[str, Agreement]) -> Section:
             (shown(difference.value, "+.2f"), ends(difference, "+.2f")) if difference else "-",
         )
         rows.append(Row(cells))
-    heads = ("items", "resolved", "two raters", "alpha (people)", "with judge", "alpha (judge)", "Spearman")
+    people_heads = ("items", "resolved", "two raters", "alpha (people)")
+    heads = (*people_heads, "with judge", "alpha (judge)", "Spearman", "judge - people")
     return Section(
         "reviewed",
         "Reviewed by people",
         (
-            Table(
-                "Agreement of reviews",
-                (Column("group", "text"), *numbers(*heads, "judge - people")),
-                tuple(rows),
-            ),
+            Table("Agreement of reviews", (Column("group", "text"), *numbers(*heads)), tuple(rows)),
             "Resolved items have two raters who agree, or three raters. Alpha is Krippendorff's (ordinal, over the "
             "mean mark of each item): among the first two raters of each item, and between judge and people. The "
             "difference is on the scale 0 to 5, with its 95% interval. Flagged items were chosen for their low "
@@ -82,32 +78,25 @@ def reviewed(agreement: Mapping[str, Agreement]) -> Section:
 def _means(judged_run: JudgedRun) -> Table:
     values = judged_run.values()
     intervals = row_intervals(ClusterSums.of(values, judged_run.clusters()), bounds=(0, 5)) if values else {}
-    columns = (
-        _CONFIG,
-        *numbers("S5", "J_judge", "J", "J × 20"),
-        Column("95% interval", narrow=False),
-        Column(svg.ticks(5), "plot"),
-    )
-    rows = []
-    for task, line in judged_run.by_task().iterrows():
-        interval = intervals.get(str(task))
+    cells = {}
+    for task, line in judged_run.by_task().to_dict("index").items():
+        interval = intervals.get(task)
+        means = [shown(line["s5"]), shown(line["judge_score"]), shown(line["j"]), shown(20 * line["j"])]
         plot = svg.whisker(interval, 5, judged_run.panel.tau) if interval else ""
-        means = [shown(line[name]) for name in ("s5", "judge_score", "j")]
-        cells = (str(task), *means, shown(20 * line["j"]), ends(interval), plot)
-        rows.append(Row(cells, dimension_of(str(task))))
-    judges = ", ".join(judged_run.panel.judges) or "people"
-    plot_note = f"The dashed line is tau = {judged_run.panel.tau:g}."
-    return Table(f"J, 0 to 5, scored by {judges}", columns, tuple(rows), plot_note=plot_note)
+        cells[task] = (*means, ends(interval), plot)
+    interval_column, plot_column = Column("95% interval", narrow=False), Column(svg.ticks(5), "plot")
+    columns = (*numbers("S5", "J_judge", "J", "J × 20"), interval_column, plot_column)
+    title = f"J, 0 to 5, scored by {', '.join(judged_run.panel.judges) or 'people'}"
+    return per_task(title, columns, cells, plot_note=f"The dashed line is tau = {judged_run.panel.tau:g}.")
 
 
 def _counts(judged_run: JudgedRun) -> Table:
     columns = numbers("n", "with J", "unscored", "flagged", "reviewed", "position bias", "judge range")
-    rows = []
-    for task, line in judged_run.by_task().iterrows():
+    cells = {}
+    for task, line in judged_run.by_task().to_dict("index").items():
         counts = [str(int(line[name])) for name in ("n", "with_j", "unscored", "flagged", "reviewed")]
-        cells = (str(task), *counts, shown(line["position_bias"]), shown(line["judge_range"]))
-        rows.append(Row(cells, dimension_of(str(task))))
-    return Table("Judged answers", (_CONFIG, *columns), tuple(rows))
+        cells[task] = (*counts, shown(line["position_bias"]), shown(line["judge_range"]))
+    return per_task("Judged answers", columns, cells)
 
 
 def _notes(judged_run: JudgedRun) -> list[str]:

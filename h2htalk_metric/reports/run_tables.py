@@ -1,6 +1,16 @@
 """Tables of a scored run: scores, components, answer length, format and how the run was made."""
 
-__all__ = ["COMPONENT_LABELS", "components", "format_followed", "lengths", "provenance", "scores"]
+__all__ = [
+    "COMPONENT_LABELS",
+    "by_dimension",
+    "by_task",
+    "components",
+    "format_followed",
+    "lengths",
+    "per_task",
+    "provenance",
+    "scores",
+]
 
 import re
 from collections import Counter
@@ -12,7 +22,8 @@ from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.answers import Answer
-from h2htalk_metric.reports.table import Bullets, Code, Column, Figure, Row, Section, Table, ends, numbers, shown
+from h2htalk_metric.reports.rendering import dimension_of, short_name
+from h2htalk_metric.reports.table import Bullets, Cell, Code, Column, Figure, Row, Section, Table, ends, numbers, shown
 from h2htalk_metric.runs.scoring import RunScores
 from h2htalk_metric.stats.aggregate import AVERAGES, OVERALL
 
@@ -72,21 +83,16 @@ def scores(run_scores: RunScores) -> Section:
 
 def components(run_scores: RunScores) -> Section:
     """The seven components per config, and RecollectionSynthesis without its labels."""
-    lines = run_scores.by_task().to_dict("index")
-    rows = [
-        Row((task, *(shown(100 * lines[task][name]) for name in [*COMPONENTS, "composite"])), dimension_of(task))
-        for task in by_dimension(lines)
-    ]
-    table = Table(
-        "Components, times 100", (_CONFIG, *numbers(*COMPONENT_LABELS.values(), "S")), tuple(rows), shaded=True
-    )
+    lines = run_scores.by_task()[[*COMPONENTS, "composite"]].to_dict("index")
+    cells = {task: [shown(100 * value) for value in line.values()] for task, line in lines.items()}
+    columns = numbers(*COMPONENT_LABELS.values(), "S")
     labels = run_scores.memory_labels()
     return Section(
         "components",
         "Components",
         (
             "S is the mean of its seven components, here times 100.",
-            table,
+            per_task("Components, times 100", columns, cells, shaded=True),
             *([_memory_labels(labels)] if labels else []),
         ),
     )
@@ -94,76 +100,48 @@ def components(run_scores: RunScores) -> Section:
 
 def lengths(answers: Sequence[Answer]) -> Section:
     """Words of answers and references per config."""
-    by_task = _by_task(answers)
     spreads = {
         task: (
             svg.distribution([answer.answer_words for answer in members]),
             svg.distribution([answer.reference_words for answer in members]),
         )
-        for task, members in by_task.items()
+        for task, members in by_task(answers).items()
     }
     top = svg.axis_end(spread.p95 for pair in spreads.values() for spread in pair)
-    columns = (_CONFIG, *numbers("answer", "reference"), Column(svg.ticks(top), "plot"))
-    rows = tuple(
-        Row(
-            (
-                task,
-                f"{answer.median:.0f}",
-                f"{reference.median:.0f}",
-                svg.boxes(answer, reference, top, TASKS[task].word_limit),
-            ),
-            dimension_of(task),
-        )
-        for task, (answer, reference) in spreads.items()
+    cells = {}
+    for task, (of_answers, of_references) in spreads.items():
+        plot = svg.boxes(of_answers, of_references, top, TASKS[task].word_limit)
+        cells[task] = (f"{of_answers.median:.0f}", f"{of_references.median:.0f}", plot)
+    columns = (*numbers("answer", "reference"), Column(svg.ticks(top), "plot"))
+    plot_note = (
+        "Answers are coloured, references are grey: the dot is the median, the thick line the middle half, the thin "
+        "line the middle 90%. The dashed line is the word limit of the task."
     )
-    return Section(
-        "lengths",
-        "Answer length",
-        (
-            "Median number of words of the answers and of the references.",
-            Table(
-                "Words, median",
-                columns,
-                rows,
-                plot_note="Answers are coloured, references are grey: the dot is the median, the thick line the middle "
-                "half, the thin line the middle 90%. The dashed line is the word limit of the task.",
-            ),
-        ),
-    )
+    intro = "Median number of words of the answers and of the references."
+    table = per_task("Words, median", columns, cells, plot_note=plot_note)
+    return Section("lengths", "Answer length", (intro, table))
 
 
 def format_followed(run_scores: RunScores, answers: Sequence[Answer]) -> Section:
     """How many answers follow the format of their task, and the most frequent errors."""
-    lines, by_task = run_scores.by_task().to_dict("index"), _by_task(answers)
-    columns = (
-        _CONFIG,
-        Column("followed"),
-        Column("", "plot"),
-        *numbers("cut off", "empty"),
-        Column("most frequent errors", "text"),
-    )
-    rows = []
-    for task in by_dimension(lines):
-        line = lines[task]
-        errors = Counter(_VARYING.sub("…", answer.format_error) for answer in by_task[task] if answer.format_error)
-        cells = (
-            task,
+    lines, answers_of = run_scores.by_task().to_dict("index"), by_task(answers)
+    cells = {}
+    for task, line in lines.items():
+        errors = Counter(_VARYING.sub("…", answer.format_error) for answer in answers_of[task] if answer.format_error)
+        cells[task] = (
             f"{100 * line['format_rate']:.0f}%",
             svg.bar(line["format_rate"]),
             str(int(line["truncated"])),
             str(int(line["empty"])),
             "; ".join(f"{times} × {error}" for error, times in errors.most_common(2)),
         )
-        rows.append(Row(cells, dimension_of(task)))
-    return Section(
-        "format",
-        "Format",
-        (
-            "Share of answers that follow the format and the word limit of their task; it is not part of S. Answers "
-            "that are cut off reached the token limit of their task. Empty answers score 0 and are counted.",
-            Table("Format followed", columns, tuple(rows)),
-        ),
+    plot, errors_column = Column("", "plot"), Column("most frequent errors", "text")
+    columns = (Column("followed"), plot, *numbers("cut off", "empty"), errors_column)
+    intro = (
+        "Share of answers that follow the format and the word limit of their task; it is not part of S. Answers that "
+        "are cut off reached the token limit of their task. Empty answers score 0 and are counted."
     )
+    return Section("format", "Format", (intro, per_task("Format followed", columns, cells)))
 
 
 def provenance(manifest: Mapping[str, Any], *signatures: Mapping[str, Any]) -> Section:
@@ -189,19 +167,31 @@ def provenance(manifest: Mapping[str, Any], *signatures: Mapping[str, Any]) -> S
     )
 
 
+def per_task(title: str, columns: Sequence[Column], cells: Mapping[str, Sequence[Cell]], **options: Any) -> Table:
+    """A table with one row per config, ordered and grouped by dimension.
+
+    Args:
+        title: of the table.
+        columns: without the first one, the name of the config.
+        cells: config name to the cells of these columns.
+        options: other fields of :class:`Table`.
+
+    """
+    rows = tuple(Row((task, *cells[task]), dimension_of(task)) for task in by_dimension(cells))
+    return Table(title, (_CONFIG, *columns), rows, **options)
+
+
 def by_dimension(tasks: Mapping[str, Any]) -> list[str]:
     """Those of the tasks that are configs, ordered by dimension."""
     return [task for dimension in DIMENSIONS for task in TASKS if TASKS[task].dimension == dimension and task in tasks]
 
 
-def dimension_of(cell: str) -> str:
-    """The dimension of a config or of an average; empty for Overall."""
-    return next((dimension for dimension in DIMENSIONS if cell.startswith(dimension)), "")
-
-
-def short_name(task: str) -> str:
-    """A config's name without its dimension."""
-    return task.removeprefix(dimension_of(task))
+def by_task(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
+    """The answers of each config, ordered by dimension."""
+    groups: dict[str, list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault(answer.task, []).append(answer)
+    return {task: groups[task] for task in by_dimension(groups)}
 
 
 def _memory_labels(labels: Mapping[str, Any]) -> str:
@@ -215,13 +205,6 @@ def _memory_labels(labels: Mapping[str, Any]) -> str:
             f"{100 * labels['category_agreement']:.0f}%, mean difference of importance {labels['importance_error']:.2f}"
         )
     return f"{text}."
-
-
-def _by_task(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
-    groups: dict[str, list[Answer]] = {}
-    for answer in answers:
-        groups.setdefault(answer.task, []).append(answer)
-    return {task: groups[task] for task in by_dimension(groups)}
 
 
 def _model_facts(model: Mapping[str, Any]) -> list[str]:

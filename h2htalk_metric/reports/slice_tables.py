@@ -11,7 +11,7 @@ from h2htalk_metric.stats.intervals import Interval
 def difficulty(run_scores: RunScores) -> Section | None:
     """S by what makes a record hard, and the effect of an unsaid need; None for runs without these columns."""
     rows = [
-        Row((factor, one.level, str(one.n), shown(one.score.value), ends(one.score, ".1f")), emphasized=False)
+        Row((factor, one.level, str(one.n), shown(one.score.value), ends(one.score, ".1f")))
         for factor in FACTORS
         for one in slices(run_scores, factor)
     ]
@@ -39,21 +39,14 @@ def _effects_table(effects: NeedEffects) -> Table:
         "within configs": effects.within_config,
         "within configs, same length of the reference": effects.adjusted,
     }
-    rows = tuple(
-        Row(
-            (
-                label,
-                f"{effect.value:+.2f}",
-                ends(Interval(effect.value, effect.low, effect.high), "+.2f"),
-                f"{effect.p:.4f}",
-            )
-        )
-        for label, effect in named.items()
-    )
+    rows = []
+    for label, effect in named.items():
+        interval = Interval(effect.value, effect.low, effect.high)
+        rows.append(Row((label, f"{effect.value:+.2f}", ends(interval, "+.2f"), f"{effect.p:.4f}")))
     return Table(
         "Unsaid minus explicit needs",
         (Column("comparison", "text"), *numbers("difference", "95% interval", "p")),
-        rows,
+        tuple(rows),
         notes=(
             f"{effects.n_unsaid} records whose need is implicit or evolving, {effects.n_explicit} whose need is "
             "explicit; linear regression with errors clustered by relationship.",

@@ -15,15 +15,13 @@ __all__ = [
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from h2htalk_metric.reports.rendering import render_macro
 from h2htalk_metric.stats.intervals import Interval
 
 Axis = tuple[str, str]
@@ -69,22 +67,22 @@ def axis_end(values: Iterable[float]) -> int:
 
 def ticks(top: int) -> Markup:
     """The numbers of an axis from 0 to `top`, for the head of a column of plots."""
-    return _macro("ticks", top=top)
+    return render_macro("svg.jinja", "ticks", top=top)
 
 
 def whisker(interval: Interval, top: float, limit: float | None = None) -> Markup:
     """A dot at the value with a line over the interval, on an axis from 0 to `top`; `limit` is a dashed line."""
-    return _macro("whisker", interval=interval, top=top, limit=limit)
+    return render_macro("svg.jinja", "whisker", interval=interval, top=top, limit=limit)
 
 
 def boxes(answers: Distribution, references: Distribution, top: float, limit: float | None = None) -> Markup:
     """Two distributions, one above the other; `limit` is a dashed line."""
-    return _macro("boxes", answers=answers, references=references, top=top, limit=limit)
+    return render_macro("svg.jinja", "boxes", answers=answers, references=references, top=top, limit=limit)
 
 
 def bar(share: float) -> Markup:
     """A bar for a share, 0..1."""
-    return _macro("bar", share=share)
+    return render_macro("svg.jinja", "bar", share=share)
 
 
 def radar(lines: Mapping[str, Mapping[Axis, Interval]], label: str) -> Markup | None:
@@ -110,7 +108,8 @@ def radar(lines: Mapping[str, Mapping[Axis, Interval]], label: str) -> Markup | 
     angles = {axis: 2 * math.pi * place / len(axes) - math.pi / 2 for place, axis in enumerate(axes)}
     single = next(iter(lines.values())) if len(lines) == 1 else {}
     has_band = bool(single) and all(interval.defined for interval in single.values())
-    return _macro(
+    return render_macro(
+        "svg.jinja",
         "radar",
         label=label,
         height=_LEGEND_TOP + (_LEGEND_STEP * len(lines) if len(lines) > 1 else 0),
@@ -159,21 +158,3 @@ def _outline(values: Mapping[Axis, Interval], angles: Mapping[Axis, float], top:
 def _point(angle: float, share: float) -> Point:
     x, y = _CENTRE
     return round(x + _RADIUS * share * math.cos(angle), 1), round(y + _RADIUS * share * math.sin(angle), 1)
-
-
-def _macro(name: str, **arguments: Any) -> Markup:
-    return getattr(_templates().get_template("svg.jinja").module, name)(**arguments)
-
-
-@cache
-def _templates() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["at"] = lambda value, top: f"{100 * value / top:.2f}%"
-    environment.globals["points"] = lambda outline: " ".join(f"{x},{y}" for x, y in outline)
-    return environment
