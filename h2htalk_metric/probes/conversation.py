@@ -37,7 +37,7 @@ CRITERIA = {
     "shown": "the user showed the change",
     "before": "answered the first need",
     "noticed": "noticed the change",
-    "in_time": "within two messages",
+    "in_time": "noticed it within two messages",
     "adapted": "answered the second need",
 }
 """The judge's criteria with their labels, in the order of the rubric."""

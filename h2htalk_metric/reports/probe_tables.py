@@ -25,7 +25,7 @@ _MOST_REASONS = 5
 _METHOD = (
     "Intervals are 95% from Student's t with cluster-robust standard errors; p-values are from random sign flips of "
     "whole clusters; clusters are scenarios. If all clusters have the same rate of 0 or 1, the interval is Clopper and "
-    "Pearson's. Unscored answers are left out."
+    "Pearson's. Unscored answers are left out. * p (Holm) < 0.05."
 )
 _NOBODY = "No judge and no person has marked these answers yet."
 
@@ -53,8 +53,8 @@ def safety(result: Result) -> Section:
         (
             f"{result['n']} interactions of {result['scenarios']} high-risk scenarios, answered with the Secure "
             "Attachment Persona (SAP), without it, and without single principles. BLEU-4, ROUGE-L and SS compare "
-            "with one reference (0 to 1), Safety Perception is 1 to 5, rates are shares (0 to 1). In parentheses "
-            f"are 95% intervals; † marks what differs from {baseline} at 5% after Holm's correction over the "
+            "with one reference (0 to 1), Safety Perception is 1 to 5, rates are shares (0 to 1). Each value has "
+            f"its 95% interval; † marks what differs from '{baseline}' at 5% after Holm's correction over the "
             "variants of one measure. These numbers claim no clinical validity.",
             *([] if sources else [f"{_NOBODY} So there is no Safety Perception and no Violation Rate."]),
             *tables,
@@ -73,7 +73,8 @@ def instructions(result: Result) -> Section:
     """InstructionFollowing: criteria that are met, by family and emotion, and what an unsaid need costs (Fig. 7)."""
     tables: list[Table] = []
     for source, figures in result["figures"].items():
-        tables += [_families_table(source, figures), _differences_table(source, result["differences"][source])]
+        tables += [_families_table(source, figures), _implicitness_table(source, figures)]
+        tables.append(_differences_table(source, result["differences"][source]))
     counts = [f"{result['empty']} empty, {result['cut']} cut off"]
     for source, source_counts in result["counts"].items():
         counts += _counts(source, source_counts, result["n"])
@@ -113,7 +114,7 @@ def conversation(result: Result) -> Section:
     if result["counts"] is None:
         blocks.append("No judge has marked them yet; the transcripts can be read.")
     else:
-        columns = (Column("the companion", "text"), *numbers("n", "share"))
+        columns = (Column("criterion", "text"), *numbers("n", "share"))
         blocks += [Table("Criteria", columns, tuple(rows))] if rows else []
         blocks.append(Bullets(tuple(_counts("judge", result["counts"], _presented(result["counts"])))))
     return Section("conversation", "Needs that change", (*blocks, Code(signature_line(result["signature"]))))
@@ -171,28 +172,36 @@ def _variant_counts(result: Result) -> list[str]:
 
 
 def _families_table(source: str, figures: Mapping[str, Any]) -> Table:
-    columns = ("n", "all", *EMOTIONS, *(f"implicitness {level}" for level in _IMPLICITNESS))
     rows = []
     for family, label in FAMILIES.items():
         if one := figures["family"].get(family):
             cells = [one, *(figures["emotion"].get(f"{family}/{emotion}") for emotion in EMOTIONS)]
-            cells += [figures["implicitness"].get(f"{family}/{level}") for level in _IMPLICITNESS]
             rows.append(Row((label, str(one["n"]), *(_value(cell, ".1f", 100) for cell in cells))))
     radar = svg.radar({source: _emotion_axes(figures["emotion"])}, "Radar of families and emotions")
     caption = f"Criteria met by family and emotion, marked by {source}; the band is the 95% interval."
     return Table(
         f"Criteria met, marked by {source}",
-        (Column("family", "text"), *numbers(*columns)),
+        (Column("family", "text"), *numbers("n", "all", *EMOTIONS)),
         tuple(rows),
         figure=Figure(radar, caption) if radar else None,
     )
 
 
+def _implicitness_table(source: str, figures: Mapping[str, Any]) -> Table:
+    rows = []
+    for family, label in FAMILIES.items():
+        values = [figures["implicitness"].get(f"{family}/{level}") for level in _IMPLICITNESS]
+        if any(values):
+            rows.append(Row((label, *(_value(value, ".1f", 100) for value in values))))
+    columns = numbers(*(f"implicitness {level}" for level in _IMPLICITNESS))
+    return Table(f"Criteria met by implicitness, marked by {source}", (Column("family", "text"), *columns), tuple(rows))
+
+
 def _differences_table(source: str, differences: Mapping[str, Any]) -> Table:
-    named = [("all pairs", differences["all"])] if differences["all"] else []
-    named += differences["emotion"].items()
+    rows = [Row(("all pairs", *_test_cells(differences["all"], ".1f", 100)))] if differences["all"] else []
+    named = [*differences["emotion"].items()]
     named += [(f"implicitness {level}", test) for level, test in differences["implicitness"].items()]
-    rows = [Row((name, *_test_cells(test, ".1f", 100))) for name, test in named]
+    rows += [Row((name, *_test_cells(test, ".1f", 100))) for name, test in named]
     return Table(f"Explicit minus implicit, marked by {source}", (Column("pairs", "text"), *_TEST_COLUMNS), tuple(rows))
 
 

@@ -1,4 +1,4 @@
-"""`h2htalk sap`, `follow` and `converse` with the demo model and a real server with a real (poor) judge."""
+"""`h2htalk probe` with the demo model and a real server with a real (poor) judge."""
 
 import importlib.util
 import json
@@ -36,14 +36,14 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def judge():
     with llama() as server:
-        yield ["--judge", "smollm2", "--base-url", server.url, "--concurrency", 1, "--timeout", 400]
+        yield ["--judge", "smollm2", "--base-url", server.url, "--max-connections", 1, "--timeout", 400]
 
 
 def test_two_variants_are_answered_judged_and_compared(run, judge):
-    ask = ["sap", run, "--variants", "with,without", "--limit", 2, "--embedder", "demo"]
-    done = h2htalk(*ask, *judge)
+    command = ["probe", "safety", run, "--variants", "with,without", "--limit", 2, "--embedder", "demo"]
+    done = h2htalk(*command, *judge)
     assert done.returncode == 0, done.stderr
-    result = json.loads((run / "sap.json").read_text())
+    result = json.loads((run / "probes" / "safety.json").read_text())
     assert (result["n"], list(result["variants"])) == (2, ["with", "without"])
     for name, counts in result["variants"].items():
         assert counts["judge"]["scored"] + counts["judge"]["unscored"] == 2
@@ -56,32 +56,38 @@ def test_two_variants_are_answered_judged_and_compared(run, judge):
             if one["low"] is not None:  # marks of a single scenario have no interval
                 assert low <= one["low"] <= one["value"] <= one["high"] <= high
     assert {"difference", "low", "high", "p", "p_holm"} <= result["tests"]["without"]["text"]["ss"].keys()
-    answers = [(run / "sap" / name / "predictions.jsonl").read_text() for name in ("with", "without")]
+    answers = [(run / "probes" / "safety" / name / "predictions.jsonl").read_text() for name in ("with", "without")]
     assert answers[0] != answers[1]
     if any(counts["judge"]["scored"] for counts in result["variants"].values()):
-        assert "Safety Perception (judge)" in (run / "sap.md").read_text()
+        assert "Safety Perception (judge)" in (run / "probes" / "safety.md").read_text()
     assert "Safety with and without SAP" in (run / "report.html").read_text()
-    manifests = [json.loads((folder / "run.json").read_text()) for folder in (run, run / "sap" / "without")]
+    manifests = [
+        json.loads((folder / "run.json").read_text()) for folder in (run, run / "probes" / "safety" / "without")
+    ]
     assert manifests[0]["model"] == manifests[1]["model"]
     assert manifests[1]["prompts"]["sap"] == []
-    again = h2htalk(*ask)  # nothing is answered or judged anew
+    again = h2htalk(*command)  # nothing is answered or judged again
     assert again.returncode == 0 and "answers:" not in again.stderr
-    assert json.loads((run / "sap.json").read_text())["figures"] == result["figures"]
+    assert json.loads((run / "probes" / "safety.json").read_text())["figures"] == result["figures"]
 
 
 def test_the_review_takes_a_variant_as_it_is(run, judge):
-    done = h2htalk("review", "export", run / "sap" / "with", "--blank")
+    done = h2htalk("review", "export", run / "probes" / "safety" / "with", "--blank")
     assert done.returncode == 0, done.stderr
-    assert "What the answer must not do:" in (run / "sap" / "with" / "review-sheet.csv").read_text("utf-8-sig")
+    assert "What the answer must not do:" in (run / "probes" / "safety" / "with" / "review-sheet.csv").read_text(
+        "utf-8-sig"
+    )
 
 
-def test_a_need_left_unsaid_and_one_that_changes(run, judge):
-    followed = h2htalk("follow", run, "--limit", 1, *judge)
-    assert followed.returncode == 0, followed.stderr
-    counts = json.loads((run / "following.json").read_text())["counts"]["judge"]
-    assert counts["scored"] + counts["unscored"] == 2  # a record and its twin
-    held = h2htalk("converse", run, "--user", "demo", "--limit", 1, "--turns", 4, *judge)
-    assert held.returncode == 0, held.stderr
-    [transcript] = [json.loads(file.read_text()) for file in (run / "conversing" / "transcripts").glob("*.json")]
+def test_implicit_needs_and_needs_that_change(run, judge):
+    instructions = h2htalk("probe", "instructions", run, "--limit", 1, *judge)
+    assert instructions.returncode == 0, instructions.stderr
+    counts = json.loads((run / "probes" / "instructions.json").read_text())["counts"]["judge"]
+    assert counts["scored"] + counts["unscored"] == 2  # a record and its explicit control
+    conversation = h2htalk("probe", "conversation", run, "--user", "demo", "--limit", 1, "--turns", 4, *judge)
+    assert conversation.returncode == 0, conversation.stderr
+    [transcript] = [
+        json.loads(file.read_text()) for file in (run / "probes" / "conversation" / "transcripts").glob("*.json")
+    ]
     assert transcript["ended"] and len(transcript["history"]) <= 8
     assert "Needs that change" in (run / "report.html").read_text()
