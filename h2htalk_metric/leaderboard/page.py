@@ -8,6 +8,7 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -153,6 +154,7 @@ class _RunsTab:
 
     def __init__(self, storage: Storage) -> None:
         self._storage, self._tables = storage, dict[str, _Table]()
+        self._updating = Lock()  # several visitors may open the page at once
         self.csv_files = _CsvFiles()
         _plain(_ABOUT_RUNS + (_ABOUT_RECOMPUTED if storage.recompute_ss else ""))
         title = gr.HTML(elem_id="scored-with")
@@ -183,11 +185,12 @@ class _RunsTab:
         if title not in groups:
             title = next(iter(groups), "")
         source = groups.get(title, [])
-        table = self._tables.get(title)
-        if table is None or table.source != source:
-            rows = run_board(source, recompute_ss=self._storage.recompute_ss)
-            csv_file = self.csv_files.write(title, "h2htalk-runs.csv", rows)
-            table = self._tables[title] = _Table(source, rows, _table_json(rows, links=True), csv_file)
+        with self._updating:
+            table = self._tables.get(title)
+            if table is None or table.source != source:
+                rows = run_board(source, recompute_ss=self._storage.recompute_ss)
+                csv_file = self.csv_files.write(title, "h2htalk-runs.csv", rows)
+                table = self._tables[title] = _Table(source, rows, _table_json(rows, links=True), csv_file)
         return list(groups), title, table
 
 
