@@ -141,13 +141,9 @@ def measure_safety(
 
     """
     model = load_embedder(embedder) if isinstance(embedder, str) else embedder
-    opened = {variant: Run.of(run) for variant, run in runs.items()}
-    for run in opened.values():
-        check_probe_run(run, PROBE)
+    opened = _open_runs(runs)
     first = next(iter(opened.values()))
     records = first.records
-    if any([r["id"] for r in run.records] != [r["id"] for r in records] for run in opened.values()):
-        raise H2HTalkError("the variants have different records; make all of them with the same --limit")
     ratings = {variant: _ratings(run) for variant, run in opened.items()}
     judging = _check_same_judging(ratings)
     values: dict[str, Values] = {}
@@ -174,6 +170,16 @@ def measure_safety(
             **judging,
         },
     }
+
+
+def _open_runs(runs: Mapping[str, Run | str | Path]) -> dict[str, Run]:
+    opened = {variant: Run.of(run) for variant, run in runs.items()}
+    for run in opened.values():
+        check_probe_run(run, PROBE)
+    ids = [[record["id"] for record in run.records] for run in opened.values()]
+    if any(of_run != ids[0] for of_run in ids):
+        raise H2HTalkError("the variants have different records; make all of them with the same --limit")
+    return opened
 
 
 def _ratings(run: Run) -> list[Ratings]:
