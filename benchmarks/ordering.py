@@ -23,7 +23,7 @@ from results import write
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.tasks import DIMENSIONS
 from h2htalk_metric import score
-from h2htalk_metric.stats.bootstrap import compare
+from h2htalk_metric.stats.significance import paired_test
 
 FOLDER = Path(__file__).with_name("ordering")
 PER_TASK = 20
@@ -124,7 +124,7 @@ def table(scores: dict[str, np.ndarray], rows: list[dict]) -> str:
         chosen = {way: values[np.array(mask)] for way, values in scores.items()}
         rest = max((way for way in chosen if way != SECOND), key=lambda way: chosen[way].mean())
         # Any config's name does: the paired interval of one group of items is wanted.
-        lead = compare({"DialogueBase": chosen[SECOND]}, {"DialogueBase": chosen[rest]})["DialogueBase"]
+        lead = paired_test(chosen[SECOND], chosen[rest])
         wins = int((chosen[SECOND] > chosen[OTHER]).sum())
         means = " | ".join(f"{values.mean():.1f}" for values in chosen.values())
         interval = f"{lead.difference:+.1f} ({lead.low:+.1f} to {lead.high:+.1f}, {rest})"
@@ -147,7 +147,7 @@ def main() -> None:
     note = (
         f"S times 100 of five ways to answer {len(rows)} records, {PER_TASK} a task, drawn by a seed; SS by the demo embedder "
         "(all-MiniLM-L6-v2), since BGE-M3's weights were not at hand. The lead is the mean paired difference with its 95% "
-        "bootstrap interval."
+        "interval."
     )
     write("Does S order answers of known quality?", f"{note}\n\n{table(scores, rows)}", ["torch", "transformers"])
 

@@ -6,11 +6,10 @@ import re
 import sys
 
 import pytest
+from helpers.paths import ROOT
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
-from helpers.paths import ROOT
-
 sys.path.insert(0, str(ROOT / "notebooks"))
 
 from run import NOTEBOOKS, executed  # noqa: E402

@@ -59,7 +59,7 @@ def verify_run(run: Run | str | Path, embedder: Embedder | None = None) -> list[
     differences = [
         *_signature_differences(old_signature, new_signature),
         *_item_differences(items, fresh.items, tolerance),
-        *_figure_differences(old, new, tolerance),
+        *(line for line in _figure_differences(old, new, tolerance) if not (word_counts and ".format_rate:" in line)),
         *word_counts,
     ]
     if differences:
@@ -127,13 +127,12 @@ def _word_count_differences(stored: pd.DataFrame, fresh: pd.DataFrame) -> tuple[
     if stored["id"].tolist() != fresh["id"].tolist() or "format_error" not in stored:
         return stored, []
     old, new = stored["format_error"].astype(object), fresh["format_error"].astype(object)
-    limited = old.astype(str).str.fullmatch(_WORD_LIMIT) & (new.isna() | new.astype(str).str.fullmatch(_WORD_LIMIT))
-    changed = limited & (old.astype(str) != new.astype(str))
+    changed = old.astype(str).str.fullmatch(_WORD_LIMIT) & (old.astype(str) != new.astype(str))
     if not changed.any():
         return stored, []
     return stored.assign(format_error=old.where(~changed, new)), [
-        f"format_error of {changed.sum()} items: h2htalk 0.1 counted dashes and emoji as words, so their word counts "
-        f"were too high; S is not affected. To store the correct ones, score the run again"
+        f"format_error of {changed.sum()} items and the format rates: h2htalk 0.1 counted dashes and emoji as words, "
+        "so its word counts were too high; S is not affected. To store the correct ones, score the run again"
     ]
 
 

@@ -162,4 +162,6 @@ def test_word_counts_of_0_1_are_named_as_the_reason(run):
 
     as_written_by_0_1(run, too_many_words)
     (line,) = verify_run(run, PLAIN)
-    assert line.startswith("format_error of 1 items: h2htalk 0.1 counted dashes and emoji as words")
+    assert line.startswith(
+        "format_error of 1 items and the format rates: h2htalk 0.1 counted dashes and emoji as words"
+    )
