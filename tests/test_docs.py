@@ -157,6 +157,11 @@ def test_the_readme_is_short_and_names_every_page():
     assert {f"docs/{file.name}" for file in DOCS} <= linked
 
 
+def test_the_page_on_generation_names_every_option():
+    named = set(re.findall(r"`(--[a-z-]+)`", (ROOT / "docs" / "generation.md").read_text("utf-8")))
+    assert option_names(PROGRAM.commands["generate"]) - named == {"--help"}
+
+
 @pytest.mark.parametrize("file", DOCS, ids=lambda file: file.name)
 def test_a_page_begins_with_its_command_and_what_it_prints(file: Path):
     page = read_page(file)
