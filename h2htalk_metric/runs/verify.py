@@ -53,7 +53,8 @@ def verify_run(run: Run | str | Path, embedder: Embedder | None = None) -> list[
     same_precision = old_precision == new_precision and not str(new_precision).endswith("float16")
     tolerance = _TOLERANCE if same_precision else _HALF_PRECISION_TOLERANCE
     old_versions, new_versions = ({key: s.pop(key, None) for key in _VERSIONS} for s in (old_signature, new_signature))
-    items, word_counts = scores.items, []
+    items = scores.items
+    word_counts: list[str] = []
     if not _RECORD_COLUMNS & (set(items.columns) - {"relationship"}):
         items, word_counts = _word_count_differences(items, fresh.items)
     differences = [
