@@ -26,6 +26,6 @@ def progress_bar(what: str, total: int, done: int = 0, shown: bool = True) -> "t
         disable=not shown,
         mininterval=0.1 if terminal else 15,
         miniters=1,
-        unit="",
+        unit=what.removesuffix("s"),
         bar_format="{desc}: {n_fmt}/{total_fmt} " + bar + "{rate_fmt}, {remaining} left",
     )

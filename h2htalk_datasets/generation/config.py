@@ -11,7 +11,7 @@ from typer import Option
 
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
-from h2htalk_datasets.generation.requests import principles_of
+from h2htalk_datasets.generation.requests import principles_of, prompts_hash
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import TASKS
 
@@ -90,7 +90,7 @@ def build_manifest(
         },
         "prompts": {
             "sap": list(SAP) if principles is True else sorted(principles or ()),
-            "hash": fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts),
+            "hash": prompts_hash(prompts),
         },
         "model": dict(model),
         "generation": {

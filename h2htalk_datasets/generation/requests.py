@@ -1,11 +1,12 @@
 """From records to prompt requests: which records a run has, and what the model gets for each of them."""
 
-__all__ = ["chosen_probes", "chosen_rows", "principles_of", "prompt_of", "records_of_manifest"]
+__all__ = ["chosen_probes", "chosen_rows", "principles_of", "prompt_of", "prompts_hash", "records_of_manifest"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.probes import PROBES, load_probe
@@ -76,6 +77,11 @@ def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int
         return Prompt(row["id"], row["probe"], row["probe"], tuple(messages), limit)
     limit = TASKS[row["task"]].max_new_tokens + thinking_tokens
     return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), limit)
+
+
+def prompts_hash(prompts: Iterable[Prompt]) -> str:
+    """Return the SHA-256 (hex) of ids and messages, in their order."""
+    return fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts)
 
 
 def _evenly_spaced(rows: Sequence[Any], limit: int | None) -> list[Any]:

@@ -13,7 +13,7 @@ from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
-from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
+from h2htalk_datasets.generation.requests import chosen_rows, prompt_of, prompts_hash
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.export.lm_eval_yaml import LM_EVAL_YAML, write_lm_eval_yaml
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
@@ -104,7 +104,7 @@ def _manifest(
         "h2htalk": version("h2htalk"),
         "embedder": embedder,
         "dataset": fingerprint(records),
-        "prompts": fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts),
+        "prompts": prompts_hash(prompts),
         "tasks": tasks,
     }
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
+from h2htalk_datasets.generation.requests import chosen_rows, prompt_of, prompts_hash
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.leaderboard.row import FULL_SIZE, ROW_VERSION, Row, Sample
 from h2htalk_metric.leaderboard.submission import Answer, Submission, digest_of
@@ -128,8 +128,7 @@ def _fingerprint(tasks: str, limit: int | None) -> str:
 @lru_cache(maxsize=8)
 def _prompts_hash(tasks: str, limit: int | None, sap: tuple[str, ...]) -> str:
     principles = set(sap) if set(sap) != set(SAP) else True
-    prompts = (prompt_of(record, principles) for record in _selected(tasks, limit))
-    return fingerprint({"id": prompt.id, "messages": prompt.messages} for prompt in prompts)
+    return prompts_hash(prompt_of(record, principles) for record in _selected(tasks, limit))
 
 
 def _records_of(submission: Submission, allow_partial: bool) -> Records:
