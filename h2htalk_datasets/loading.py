@@ -1,9 +1,10 @@
 """Load the shipped data, from the package or by ``load_dataset("h2htalk", TASK)``."""
 
-__all__ = ["NAME", "load", "load_probe", "manifest", "path", "prepare_dataset", "register"]
+__all__ = ["NAME", "load", "load_probe", "manifest", "path", "prepare_dataset", "records_of", "register"]
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,25 @@ def load(task: str, language: str = "en") -> "Dataset":
 
     """
     return _read_parquet(select_tasks([task])[0].name, language, features())
+
+
+def records_of(task: str, language: str = "en") -> list[dict[str, Any]]:
+    """The records of one task as plain dicts, as :func:`load` has them; the file is read once per process.
+
+    Args:
+        task: name of the task.
+        language: language of the records.
+
+    Returns:
+        New dicts with the columns of the dataset card. Their nested lists are shared: do not change them.
+
+    """
+    return [dict(row) for row in _rows(task, language)]
+
+
+@cache
+def _rows(task: str, language: str) -> tuple[dict[str, Any], ...]:
+    return tuple(load(task, language).to_list())
 
 
 def load_probe(name: str, language: str = "en") -> "Dataset":

@@ -8,7 +8,7 @@ from typing import Any
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
-from h2htalk_datasets.loading import load
+from h2htalk_datasets.loading import records_of
 from h2htalk_datasets.probes import PROBES, load_probe
 from h2htalk_datasets.prompts import render, render_probe
 from h2htalk_datasets.tasks import TASKS, select_tasks
@@ -30,7 +30,7 @@ def chosen_rows(tasks: str = "all", limit: int | None = None) -> list[dict[str, 
         H2HTalkError: a task is unknown, or the limit is below 1.
 
     """
-    return [row for task in select_tasks(tasks) for row in _evenly_spaced(load(task.name), limit)]
+    return [row for task in select_tasks(tasks) for row in _evenly_spaced(records_of(task.name), limit)]
 
 
 def chosen_probes(name: str, limit: int | None = None) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.requests import records_of_manifest
 from h2htalk_datasets.generation.run_folder import RunFolder
-from h2htalk_datasets.loading import load
+from h2htalk_datasets.loading import records_of
 from h2htalk_datasets.probes import PROBES
 from h2htalk_datasets.tasks import TASKS
 
@@ -114,7 +114,7 @@ class Run:
 
     def _task_records(self) -> list[dict[str, Any]]:
         tasks = {line["task"] for line in self.predictions}
-        installed = {row["id"]: row for task in TASKS if task in tasks for row in load(task)}
+        installed = {row["id"]: row for task in TASKS if task in tasks for row in records_of(task)}
         unknown = [line["id"] for line in self.predictions if line["id"] not in installed]
         if unknown:
             raise H2HTalkError(f"{len(unknown)} ids are not in the installed dataset, the first: {unknown[0]}")

@@ -46,7 +46,7 @@ def clustered_regression(
 
     Raises:
         H2HTalkError: there are fewer than two clusters, a variable is a combination of the others, or there are not
-            more items than coefficients.
+            more clusters than coefficients.
 
     """
     import statsmodels.api as sm
@@ -59,7 +59,7 @@ def clustered_regression(
     codes = np.unique(np.asarray(clusters), return_inverse=True)[1]
     if codes.max(initial=0) < 1:
         raise H2HTalkError("a regression with clustered errors needs records of at least two relationships")
-    if len(design) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
+    if min(len(design), codes.max() + 1) <= design.shape[1] or np.linalg.matrix_rank(design) < design.shape[1]:
         raise H2HTalkError(f"the effects of {', '.join(variables)} cannot be separated with these records")
     fit = sm.OLS(np.asarray(outcome, dtype=float), design).fit(
         cov_type="cluster", cov_kwds={"groups": codes}, use_t=True

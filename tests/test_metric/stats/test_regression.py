@@ -10,14 +10,14 @@ from h2htalk_metric.stats.regression import clustered_regression
 
 def test_a_difference_of_means_is_the_coefficient_of_a_dummy():
     outcome, variable = [1.0, 3.0, 6.0, 8.0], [0, 0, 1, 1]
-    effect = clustered_regression(outcome, {"treated": variable}, ["a", "b", "a", "b"])["treated"]
+    effect = clustered_regression(outcome, {"treated": variable}, ["a", "b", "c", "d"])["treated"]
     assert effect.value == pytest.approx(5.0)
 
 
 def test_fixed_effects_compare_within_groups():
     # Within each group the effect is 1; group y is 10 higher and has more treated items.
     outcome, variable, groups = [0, 1, 10, 11, 11, 11], [0, 1, 0, 1, 1, 1], list("xxyyyy")
-    clusters = list("abcabc")
+    clusters = list("abcdef")
     assert clustered_regression(outcome, {"t": variable}, clusters, groups)["t"].value == pytest.approx(1.0)
     assert clustered_regression(outcome, {"t": variable}, clusters)["t"].value > 3
 
@@ -38,5 +38,5 @@ def test_what_cannot_be_estimated_is_refused():
         clustered_regression([1, 2], {"t": [0, 1]}, ["a", "a"])
     with pytest.raises(H2HTalkError, match="the effects of t, u cannot be separated"):
         clustered_regression([1, 2, 3, 4], {"t": [0, 1, 0, 0], "u": [0, 2, 0, 0]}, ["a", "b", "c", "d"])
-    with pytest.raises(H2HTalkError, match="the effects of t cannot be separated"):  # no item is left for the errors
-        clustered_regression([1, 2], {"t": [0, 1]}, ["a", "b"])
+    with pytest.raises(H2HTalkError, match="the effects of t cannot be separated"):  # as many coefficients as clusters
+        clustered_regression([1, 2, 3, 4], {"t": [0, 1, 0, 1]}, ["a", "b", "a", "b"])
