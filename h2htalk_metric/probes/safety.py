@@ -239,7 +239,8 @@ def _figures(by_source: Mapping[str, Mapping[str, np.ndarray]], scenarios: Seque
     figures: dict[str, Any] = {}
     for source, measures in by_source.items():
         for key, values in measures.items():
-            interval = mean_interval(values, scenarios, rate=source != "text" and MEASURES[key].rate)
+            rate = source != "text" and MEASURES[key].rate
+            interval = mean_interval(values, scenarios, rate=rate, bounds=None if source == "text" else (1, 5))
             if interval:
                 n = int((~np.isnan(values)).sum())
                 figures.setdefault(source, {})[key] = {"n": n, **as_json(interval)}

@@ -100,10 +100,10 @@ def slices(
     result = []
     for level in _ordered(factor, levels[measured.notna()].dropna().unique().tolist()):
         chosen = (levels == level) & measured.notna()
-        interval = mean_interval(measured[chosen].to_numpy(), items.loc[chosen, "relationship"].tolist())
+        clusters = items.loc[chosen, "relationship"].tolist()
+        interval = mean_interval(measured[chosen].to_numpy(), clusters, bounds=bounds)
         assert interval is not None  # the level has scored records
-        low, high = max(interval.low, bounds[0]), min(interval.high, bounds[1])
-        result.append(Slice(str(level), int(chosen.sum()), interval._replace(low=low, high=high)))
+        result.append(Slice(str(level), int(chosen.sum()), interval))
     return result
 
 

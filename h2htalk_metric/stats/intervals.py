@@ -53,6 +53,7 @@ def mean_interval(
     values: Sequence[float] | np.ndarray,
     clusters: Sequence[str] | None = None,
     *,
+    bounds: tuple[float, float] | None = None,
     rate: bool = False,
 ) -> Interval | None:
     """Interval of the mean of clustered items.
@@ -60,6 +61,7 @@ def mean_interval(
     Args:
         values: shape (items,); NaN values are left out.
         clusters: label per item; None: each item is its own cluster.
+        bounds: smallest and largest possible value; the ends are clipped to them.
         rate: the values are shares, 0..1. The interval stays within 0..1, and if all values are 0 (or all are 1) it is
             Clopper and Pearson's with clusters as trials, since the sample shows no variance.
 
@@ -70,7 +72,7 @@ def mean_interval(
     sums = ClusterSums.of({"": values}, None if clusters is None else {"": clusters})
     if not len(sums.sums):
         return None
-    interval = weighted_interval(sums, np.ones(1), bounds=(0.0, 1.0) if rate else None)
+    interval = weighted_interval(sums, np.ones(1), bounds=(0.0, 1.0) if rate else bounds)
     if rate and interval.value in (0.0, 1.0):
         from scipy.stats import binomtest
 

@@ -51,6 +51,12 @@ def test_unequal_clusters_by_hand():
     assert interval == pytest.approx((2.0, 2 - half, 2 + half))
 
 
+def test_ends_stay_within_the_scale():
+    wide = mean_interval([1, 5, 4], ["a", "b", "b"])
+    assert wide.low < 1 and wide.high > 5
+    assert mean_interval([1, 5, 4], ["a", "b", "b"], bounds=(1, 5)) == (wide.value, 1, 5)
+
+
 def test_items_without_a_value_are_left_out():
     assert mean_interval([NAN, 1, 0, NAN], ["a", "b", "c", "d"]).value == 0.5
     assert mean_interval([NAN, NAN], ["a", "b"]) is None
