@@ -1,17 +1,20 @@
-"""The table of `h2htalk compare`."""
+"""The tables of `h2htalk compare`."""
 
-__all__ = ["comparison"]
+__all__ = ["comparison", "slice_comparison"]
 
 from collections.abc import Mapping
 
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.reports.table import Column, Row, Table, ends, numbers
+from h2htalk_metric.reports.slice_tables import effects_table
+from h2htalk_metric.reports.table import Column, Row, Table, ends, numbers, shown
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
+from h2htalk_metric.runs.slices import NeedEffects
 from h2htalk_metric.stats.intervals import Interval
 from h2htalk_metric.stats.significance import PairedTest
 
 _LEVEL = 0.05
+_DETECTABLE = "Detectable: smallest true difference that this test finds with 80% power."
 
 
 def comparison(first: Run, second: Run, tests: Mapping[str, PairedTest]) -> Table:
@@ -36,16 +39,17 @@ def comparison(first: Run, second: Run, tests: Mapping[str, PairedTest]) -> Tabl
             f"{row_b[cell]:.2f}",
             f"{test.difference:+.2f}",
             ends(Interval(test.difference, test.low, test.high), "+.2f"),
+            shown(test.detectable),
             f"{test.p:.4f}",
             f"{test.p_holm:.4f}" if corrected else "-",
-            "*" if corrected and test.p_holm < _LEVEL else "",
+            _star(test) if corrected else "",
         )
         rows.append(Row(cells, emphasized=not corrected))
     return Table(
         f"S times 100: A = {first.model}, B = {second.model}",
         (
             Column("cell", "text"),
-            *numbers("A", "B", "A - B", "95% interval", "p", "p (Holm)"),
+            *numbers("A", "B", "A - B", "95% interval", "detectable", "p", "p (Holm)"),
             Column("", "text"),
         ),
         tuple(rows),
@@ -53,6 +57,51 @@ def comparison(first: Run, second: Run, tests: Mapping[str, PairedTest]) -> Tabl
             f"A is {first.path}, B is {second.path}.",
             "Intervals are 95% (Student's t with cluster-robust standard errors); p-values are from random sign "
             "flips of whole clusters; clusters are relationships.",
+            _DETECTABLE,
             "* p (Holm) < 0.05, corrected over the configs. The p of averages and Overall is not corrected.",
         ),
     )
+
+
+def slice_comparison(tests: Mapping[tuple[str, str], PairedTest], effects: NeedEffects | None) -> list[Table]:
+    """The differences of two runs by kind of record, and the difference of their effects of an unsaid need.
+
+    Args:
+        tests: of A minus B; see :func:`h2htalk_metric.runs.compare.compare_slices`.
+        effects: of A minus those of B; see :func:`h2htalk_metric.runs.compare.compare_need`.
+
+    Returns:
+        No table for runs whose scores lack these columns.
+
+    """
+    if not tests:
+        return []
+    rows = []
+    for (factor, level), test in tests.items():
+        cells = (
+            factor,
+            level,
+            str(test.items),
+            f"{test.difference:+.2f}",
+            ends(Interval(test.difference, test.low, test.high), "+.2f"),
+            shown(test.detectable),
+            f"{test.p_holm:.4f}",
+            _star(test),
+        )
+        rows.append(Row(cells))
+    table = Table(
+        "A minus B by kind of record, S times 100",
+        (
+            Column("factor", "text"),
+            Column("level", "text"),
+            *numbers("n", "A - B", "95% interval", "detectable", "p (Holm)"),
+            Column("", "text"),
+        ),
+        tuple(rows),
+        notes=("* p (Holm) < 0.05, corrected over the levels of one factor.",),
+    )
+    return [table, *([effects_table("A minus B: unsaid minus explicit needs", effects)] if effects else [])]
+
+
+def _star(test: PairedTest) -> str:
+    return "*" if test.p_holm < _LEVEL else ""

@@ -26,6 +26,7 @@ from h2htalk_metric.reports.rendering import dimension_of, short_name
 from h2htalk_metric.reports.table import Bullets, Cell, Code, Column, Figure, Row, Section, Table, ends, numbers, shown
 from h2htalk_metric.runs.scoring import RunScores
 from h2htalk_metric.stats.aggregate import AVERAGES, OVERALL
+from h2htalk_metric.stats.intervals import design_effects, row_detectable
 
 COMPONENT_LABELS = dict(
     zip(COMPONENTS, ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-1", "ROUGE-L", "SS"), strict=True)
@@ -38,47 +39,66 @@ _VARYING = re.compile(r"^\d+|\d+(?= as '|\. HH)|(?<=ascend at ).*|(?<=category )
 
 
 def scores(run_scores: RunScores) -> Section:
-    """S of every config, average and Overall, with intervals and a radar."""
-    intervals, counts = run_scores.intervals(), run_scores.by_task()["n"]
+    """S of every config, average and Overall, with intervals, design effects and a radar."""
+    intervals = run_scores.intervals()
+    axes = {(dimension_of(task), short_name(task)): intervals[task] for task in by_dimension(intervals)}
+    radar = svg.radar({"S": axes}, "Radar of the configs; the same numbers as in the table")
     top = svg.axis_end(end for interval in intervals.values() for end in interval)
     columns = (
         _CONFIG,
         Column("n", narrow=False),
         Column("S"),
         Column("95% interval", narrow=False),
+        Column("design effect", narrow=False),
+        Column("detectable", narrow=False),
         Column(svg.ticks(top), "plot"),
     )
+    table = Table(
+        "S times 100",
+        columns,
+        _score_rows(run_scores, top),
+        notes=(
+            "Design effect: variance of the mean over that of as many independent records; above 1, records of one "
+            "relationship have similar scores.",
+            "Detectable: smallest difference to another run that a test finds (80% power, 5% level) if the errors of "
+            "the two runs are independent. `h2htalk compare` tests pairs of answers and usually finds smaller ones.",
+        ),
+        figure=Figure(radar, "S per config; the band is the 95% interval.") if radar else None,
+    )
+    intro = (
+        "S is the composite of the paper (Eq. 2), times 100. The score of a config is the mean of its items, an "
+        "average is the plain mean of its configs, and Overall is the mean of the eleven configs weighted by the "
+        "counts of Table 1. Intervals are 95% (Student's t with cluster-robust standard errors; clusters are "
+        "relationships). The records are this project's own, so these scores cannot be compared with Table 2 of "
+        "the paper."
+    )
+    return Section("scores", "Scores", (intro, table))
+
+
+def _score_rows(run_scores: RunScores, top: float) -> tuple[Row, ...]:
+    """One row per cell of Table 2; `top` is the end of the plots' axis."""
+    intervals, counts = run_scores.intervals(), run_scores.by_task()["n"]
+    effects, detectable = design_effects(run_scores.cluster_sums), row_detectable(run_scores.cluster_sums)
 
     def row(cell: str, count: int | str, group: str = "", *, emphasized: bool = False) -> Row:
         interval = intervals.get(cell)
-        plot = svg.whisker(interval, top) if interval else ""
-        value = shown(interval.value if interval else None)
-        return Row((cell, str(count), value, ends(interval, ".1f"), plot), group, emphasized)
+        cells = (
+            cell,
+            str(count),
+            shown(interval.value if interval else None),
+            ends(interval, ".1f"),
+            shown(effects.get(cell), ".1f"),
+            shown(detectable.get(cell), ".1f"),
+            svg.whisker(interval, top) if interval else "",
+        )
+        return Row(cells, group, emphasized)
 
     rows = []
     for dimension, average in zip(DIMENSIONS, AVERAGES, strict=True):
         rows += [row(task, counts.get(task, 0), dimension) for task in TASKS if TASKS[task].dimension == dimension]
         rows.append(row(average, "", dimension, emphasized=True))
     rows.append(row(OVERALL, len(run_scores.items), emphasized=True))
-    axes = {(dimension_of(task), short_name(task)): intervals[task] for task in by_dimension(intervals)}
-    radar = svg.radar({"S": axes}, "Radar of the configs; the same numbers as in the table")
-    return Section(
-        "scores",
-        "Scores",
-        (
-            "S is the composite of the paper (Eq. 2), times 100. The score of a config is the mean of its items, an "
-            "average is the plain mean of its configs, and Overall is the mean of the eleven configs weighted by the "
-            "counts of Table 1. Intervals are 95% (Student's t with cluster-robust standard errors; clusters are "
-            "relationships). The records are this project's own, so these scores cannot be compared with Table 2 of "
-            "the paper.",
-            Table(
-                "S times 100",
-                columns,
-                tuple(rows),
-                figure=Figure(radar, "S per config; the band is the 95% interval.") if radar else None,
-            ),
-        ),
-    )
+    return tuple(rows)
 
 
 def components(run_scores: RunScores) -> Section:

@@ -1,13 +1,16 @@
 """``h2htalk compare A B``: two runs over the same records, tested pair by pair."""
 
-__all__ = ["check_comparable", "compare_runs"]
+__all__ = ["check_comparable", "compare_need", "compare_runs", "compare_slices"]
 
 from pathlib import Path
+
+import pandas as pd
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import RunScores, read_scores
-from h2htalk_metric.stats.significance import PairedTest, paired_row_tests
+from h2htalk_metric.runs.slices import FACTORS, NeedEffects, levels_of, need_effects
+from h2htalk_metric.stats.significance import PairedTest, holm, paired_row_tests, paired_test
 
 _SAME_METRIC = (
     "embedder",
@@ -39,6 +42,57 @@ def compare_runs(
     check_comparable(one, other)
     values, others = ({task: 100 * s for task, s in scores.composites().items()} for scores in (one, other))
     return paired_row_tests(values, others, one.clusters(), resamples=resamples, seed=seed)
+
+
+def compare_slices(
+    first: Run | str | Path, second: Run | str | Path, *, resamples: int = 10_000, seed: int = 0
+) -> dict[tuple[str, str], PairedTest]:
+    """Test the difference of two runs at every level of need, difficulty, turns and emotion.
+
+    Args:
+        first: a scored run, or its folder.
+        second: another run over the same records.
+        resamples: see :func:`compare_runs`.
+        seed: see :func:`compare_runs`.
+
+    Returns:
+        Test by factor and level; p-values are corrected over the levels of one factor (Holm). Empty for runs whose
+        scores lack these columns.
+
+    Raises:
+        H2HTalkError: see :func:`compare_runs`.
+
+    """
+    one, other = read_scores(first), read_scores(second)
+    check_comparable(one, other)
+    clusters = one.items["relationship"].to_numpy()
+    values, others = (100 * scores.items["composite"].to_numpy() for scores in (one, other))
+    results = {}
+    for factor in FACTORS:
+        tests = {
+            level: paired_test(values[chosen], others[chosen], clusters[chosen], resamples=resamples, seed=seed)
+            for level, chosen in levels_of(one, factor).items()
+        }
+        defined = {level: test for level, test in tests.items() if test}
+        corrected = holm([test.p for test in defined.values()])
+        for (level, test), p in zip(defined.items(), corrected, strict=True):
+            results[factor, level] = test._replace(p_holm=p)
+    return results
+
+
+def compare_need(first: Run | str | Path, second: Run | str | Path) -> NeedEffects | None:
+    """Effect of an unsaid need on the first run minus that on the second, in points of S times 100.
+
+    Returns:
+        None if :func:`h2htalk_metric.runs.slices.need_effects` is.
+
+    Raises:
+        H2HTalkError: see :func:`compare_runs`.
+
+    """
+    one, other = read_scores(first), read_scores(second)
+    check_comparable(one, other)
+    return need_effects(one, pd.Series(100 * (one.items["composite"] - other.items["composite"]).to_numpy()))
 
 
 def check_comparable(first: RunScores, second: RunScores) -> None:

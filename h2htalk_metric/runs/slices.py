@@ -5,7 +5,7 @@ implicit needs are longer than others, and S grows with the reference's length, 
 :func:`need_effects` compares within configs, and adjusts for the length.
 """
 
-__all__ = ["FACTORS", "NeedEffects", "Slice", "need_effects", "slices"]
+__all__ = ["FACTORS", "NeedEffects", "Slice", "levels_of", "need_effects", "slices"]
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ class Slice(NamedTuple):
 
 
 class NeedEffects(NamedTuple):
-    """Records with unsaid needs (implicit, evolving) minus records with explicit needs, in points of S times 100.
+    """Records with unsaid needs (implicit, evolving) minus records with explicit needs, on the scale of the values.
 
     Attributes:
         n_unsaid: number of records with an unsaid need.
@@ -90,25 +90,40 @@ def slices(
         H2HTalkError: the factor is unknown.
 
     """
-    if factor not in FACTORS:
-        raise H2HTalkError(f"unknown factor {factor!r}; the factors are: {', '.join(FACTORS)}")
     items = scores.items
-    if factor not in items:
-        return []
     measured = (100 * items["composite"]) if values is None else values
-    levels = FACTORS[factor](items)
     result = []
-    for level in _ordered(factor, levels[measured.notna()].dropna().unique().tolist()):
-        chosen = (levels == level) & measured.notna()
+    for level, of_level in levels_of(scores, factor).items():
+        chosen = of_level & measured.notna()
         clusters = items.loc[chosen, "relationship"].tolist()
         interval = mean_interval(measured[chosen].to_numpy(), clusters, bounds=bounds)
-        assert interval is not None  # the level has scored records
-        result.append(Slice(str(level), int(chosen.sum()), interval))
+        if interval is not None:
+            result.append(Slice(level, int(chosen.sum()), interval))
     return result
 
 
-def need_effects(scores: RunScores) -> NeedEffects | None:
+def levels_of(scores: RunScores, factor: str) -> dict[str, pd.Series]:
+    """Level to which items have it (bool per item), in the order in which tables show them.
+
+    Raises:
+        H2HTalkError: the factor is unknown.
+
+    """
+    if factor not in FACTORS:
+        raise H2HTalkError(f"unknown factor {factor!r}; the factors are: {', '.join(FACTORS)}")
+    if factor not in scores.items:
+        return {}
+    levels = FACTORS[factor](scores.items)
+    return {str(level): levels == level for level in _ordered(factor, levels.dropna().unique().tolist())}
+
+
+def need_effects(scores: RunScores, values: pd.Series | None = None) -> NeedEffects | None:
     """What it costs that a need is not said aloud.
+
+    Args:
+        scores: of a run.
+        values: per item of `scores`; S times 100 if not given. Differences of two runs give the difference of their
+            effects.
 
     Returns:
         None if the run lacks one of the two kinds of records, relationships, or the lengths of references.
@@ -117,7 +132,8 @@ def need_effects(scores: RunScores) -> NeedEffects | None:
     items = scores.items
     if "need" not in items or "reference_words" not in items:
         return None
-    rows = items[items["need"].isin([*UNSAID, "explicit"])]
+    rows = items.assign(value=100 * items["composite"] if values is None else values)
+    rows = rows[rows["need"].isin([*UNSAID, "explicit"])]
     unsaid = rows["need"].isin(UNSAID).to_numpy(dtype=float)
     if rows["relationship"].nunique() < 2 or len(set(unsaid)) < 2:
         return None
@@ -125,7 +141,7 @@ def need_effects(scores: RunScores) -> NeedEffects | None:
     length = np.log(np.maximum(rows["reference_words"].to_numpy(dtype=float), 1))
 
     def effect(variables: dict[str, Any], groups: list[str] | None) -> Effect:
-        return clustered_regression(100 * rows["composite"].to_numpy(), variables, clusters, groups)["unsaid"]
+        return clustered_regression(rows["value"].to_numpy(), variables, clusters, groups)["unsaid"]
 
     try:
         return NeedEffects(

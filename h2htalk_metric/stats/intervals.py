@@ -13,6 +13,7 @@ __all__ = [
     "design_effects",
     "mean_interval",
     "minimum_detectable_difference",
+    "row_detectable",
     "row_intervals",
     "weighted_interval",
 ]
@@ -135,6 +136,18 @@ def minimum_detectable_difference(standard_error: float, num_clusters: int) -> f
     if num_clusters < 2:
         return math.nan
     return (_t_quantile((1 + _CONFIDENCE) / 2, num_clusters) + _t_quantile(_POWER, num_clusters)) * standard_error
+
+
+def row_detectable(sums: ClusterSums) -> dict[str, float]:
+    """Minimum detectable difference of every cell between this run and another one over the same records.
+
+    The other run is assumed to vary as much, with errors that are independent of this run's. Answers to the same
+    records usually vary together, so a paired comparison finds smaller differences: this is an upper bound.
+    """
+    return {
+        cell: minimum_detectable_difference(math.sqrt(2) * standard_error(sums, weights), sums.num_clusters(weights))
+        for cell, weights in sums.cells().items()
+    }
 
 
 def as_json(result: NamedTuple) -> dict[str, Any]:

@@ -3,12 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.board_runs import make_run
 
 from h2htalk_datasets import load
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.metrics.composite import COMPONENTS
-from h2htalk_metric.runs.scoring import RunScores, score_answers
-from h2htalk_metric.runs.slices import need_effects, slices
+from h2htalk_metric.reports.comparison import slice_comparison
+from h2htalk_metric.runs.compare import compare_need, compare_slices
+from h2htalk_metric.runs.scoring import RunScores, read_scores, score_answers
+from h2htalk_metric.runs.slices import FACTORS, need_effects, slices
+from h2htalk_metric.stats.significance import holm
 
 
 def scores_of(composite):
@@ -79,3 +83,37 @@ def test_an_unknown_need_is_a_slice_of_its_own_and_an_unknown_factor_is_refused(
     assert need_effects(RunScores(items, {}, {})) is None
     with pytest.raises(H2HTalkError, match="unknown factor 'mood'; the factors are: need, difficulty, turns, emotion"):
         slices(longer_is_higher, "mood")
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    """Runs over 24 records of two configs; the second leaves out more words."""
+    folder, tasks = tmp_path_factory.mktemp("compare"), "DialogueBase,DialogueSchedule"
+    return [make_run(folder / str(share), "org/Model", tasks=tasks, limit=12, share=share) for share in (0.9, 0.5)]
+
+
+def test_runs_are_compared_at_every_level(two_runs):
+    tests = compare_slices(*two_runs)
+    assert {factor for factor, _ in tests} == set(FACTORS)
+    first, second = (read_scores(folder).items for folder in two_runs)
+    chosen = first["need"] == "implicit"
+    test = tests["need", "implicit"]
+    assert test.items == chosen.sum()
+    assert test.difference == pytest.approx(100 * (first["composite"] - second["composite"])[chosen].mean())
+    of_need = [test for (factor, _), test in tests.items() if factor == "need"]
+    assert [test.p_holm for test in of_need] == pytest.approx(holm([test.p for test in of_need]))
+
+
+def test_need_effects_of_two_runs_are_subtracted(two_runs):
+    effects = [need_effects(read_scores(folder)) for folder in two_runs]
+    difference = compare_need(*two_runs)
+    assert difference.raw.value == pytest.approx(effects[0].raw.value - effects[1].raw.value)
+    assert difference.adjusted.value == pytest.approx(effects[0].adjusted.value - effects[1].adjusted.value)
+
+
+def test_tables_of_slices_show_each_level_and_need_columns(two_runs):
+    tables = slice_comparison(compare_slices(*two_runs), compare_need(*two_runs))
+    levels = [row.cells[:2] for row in tables[0].rows]
+    assert ("need", "implicit") in levels and ("turns", "1") in levels
+    assert len(tables) == 2
+    assert slice_comparison({}, None) == []

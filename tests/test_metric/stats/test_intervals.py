@@ -10,7 +10,16 @@ from h2htalk_datasets import TASKS
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.stats.aggregate import CELLS, aggregate
 from h2htalk_metric.stats.clusters import ClusterSums
-from h2htalk_metric.stats.intervals import Interval, as_json, design_effects, mean_interval, row_intervals
+from h2htalk_metric.stats.intervals import (
+    Interval,
+    as_json,
+    design_effects,
+    mean_interval,
+    row_detectable,
+    row_intervals,
+    standard_error,
+    weighted_interval,
+)
 
 NAN = float("nan")
 
@@ -117,3 +126,21 @@ def test_another_number_of_labels_is_refused():
 
 def test_an_interval_is_a_plain_tuple():
     assert Interval(1.0, 0.5, 1.5)[1:] == (0.5, 1.5)
+
+
+def test_a_difference_of_the_detectable_size_is_found_four_times_in_five():
+    random = np.random.default_rng(0)
+    one_run = ClusterSums.of({"DialogueBase": random.normal(50, 10, 50)})
+    detectable = row_detectable(one_run)["DialogueBase"]
+    found = 0
+    for _ in range(2000):
+        runs = random.normal(0, one_run_deviation(one_run), (2, 50))
+        differences = ClusterSums.of({"": runs[0] - runs[1] + detectable})
+        found += weighted_interval(differences, np.ones(1)).low > 0
+    assert found / 2000 == pytest.approx(0.8, abs=0.03)
+    assert row_detectable(ClusterSums.of({"DialogueBase": [1.0]})) == pytest.approx({"DialogueBase": NAN}, nan_ok=True)
+
+
+def one_run_deviation(sums):
+    """Standard deviation of the items of a run whose items are their own clusters."""
+    return standard_error(sums, np.ones(1)) * math.sqrt(len(sums.sums))
