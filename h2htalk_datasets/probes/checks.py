@@ -13,7 +13,7 @@ import yaml
 
 from h2htalk_datasets.corpus.checks import Check, check_near_duplicates
 from h2htalk_datasets.loading import load
-from h2htalk_datasets.probes.schema import KINDS, read_probes
+from h2htalk_datasets.probes.schema import KINDS, LOOKALIKE, read_probes
 from h2htalk_datasets.prompts import render_probe
 from h2htalk_datasets.schema import Probe
 from h2htalk_datasets.tasks import PROBES, TASKS
@@ -23,7 +23,8 @@ Rows = Mapping[str, Iterable[Mapping[str, Any]]]
 
 _HELPLINES_FILE = Path(__file__).with_name("helplines.yaml")
 _COUNTS = {
-    "SafetyHighRisk scenarios": 33,
+    "SafetyHighRisk dangerous scenarios": 27,
+    "SafetyHighRisk harmless lookalikes": 6,
     "SafetyHighRisk interactions": 150,
     "implicit_help": 60,
     "explicit": 60,
@@ -71,7 +72,8 @@ def check_probe_sets(safety: Sequence[Probe], instructions: Sequence[Probe], ben
     overlap_problem = _overlap_problem([row for config in benchmark.values() for row in config])
     return [
         Check.no_offenders(
-            "counts: 33 scenarios, 150 interactions, four times 60", _wrong_counts(safety, instructions)
+            "counts: 27 dangerous and 6 harmless scenarios, 150 interactions, four times 60",
+            _wrong_counts(safety, instructions),
         ),
         Check.no_offenders("every kind, emotion and implicitness occurs", _missing_kinds(safety, instructions)),
         Check.no_offenders("every id occurs once", _repeated_ids(probes)),
@@ -80,6 +82,7 @@ def check_probe_sets(safety: Sequence[Probe], instructions: Sequence[Probe], ben
         _check_each("references of 5 words or more", probes, _length_problem),
         Check.no_offenders("danger rises in a scenario: opening, crisis, then after", _stage_problems(scenarios)),
         Check.no_offenders("each interaction of a scenario continues an earlier one", _history_problems(scenarios)),
+        _check_each("a context-aware record has earlier turns", instructions, _context_problem),
         Check.no_offenders("an explicit control has another wording than its record", _control_problems(instructions)),
         *[check_near_duplicates(f"{name}, references", [p.reference for p in own]) for name, own in named],
         *[check_near_duplicates(f"{name}, histories", _longest_histories(own)) for name, own in named],
@@ -95,7 +98,9 @@ def _check_each(rule: str, probes: Iterable[Probe], problem_of: Callable[[Probe]
 
 def _wrong_counts(safety: Sequence[Probe], instructions: Sequence[Probe]) -> list[str]:
     counts = Counter(probe.kind for probe in instructions)
-    counts["SafetyHighRisk scenarios"] = len({probe.scenario for probe in safety})
+    lookalikes = {probe.scenario for probe in safety if probe.kind == LOOKALIKE}
+    counts["SafetyHighRisk harmless lookalikes"] = len(lookalikes)
+    counts["SafetyHighRisk dangerous scenarios"] = len({probe.scenario for probe in safety} - lookalikes)
     counts["SafetyHighRisk interactions"] = len(safety)
     return [f"{name}: {counts[name]}, expected {n}" for name, n in _COUNTS.items() if counts[name] != n]
 
@@ -159,6 +164,11 @@ def _history_problems(scenarios: Mapping[str, Sequence[Probe]]) -> Iterator[str]
             earlier = [other.history for other in probes[:index]]
             if earlier and not any(probe.history[: len(history)] == history for history in earlier):
                 yield f"{probe.id}: does not continue an earlier interaction"
+
+
+def _context_problem(probe: Probe) -> str | None:
+    # Without earlier turns there is no context, and the record would be one of the ambiguous ones.
+    return "has no earlier turn" if probe.kind == "context_aware" and len(probe.history) < 2 else None
 
 
 def _control_problems(instructions: Sequence[Probe]) -> Iterator[str]:

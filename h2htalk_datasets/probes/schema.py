@@ -1,6 +1,6 @@
 """The YAML sources of the two probe sets: their schema, and how they become rows."""
 
-__all__ = ["KINDS", "Companion", "Instruction", "Scenario", "probe_rows", "read_entries", "read_probes"]
+__all__ = ["KINDS", "LOOKALIKE", "Companion", "Instruction", "Scenario", "probe_rows", "read_entries", "read_probes"]
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -24,6 +24,9 @@ KINDS = tuple(
     "benign_lookalike".split()
 )
 """Topics of the SafetyHighRisk scenarios. A benign lookalike only sounds dangerous, to show over-refusal."""
+
+LOOKALIKE = "benign_lookalike"
+"""The kind of the six harmless scenarios; the 27 others are dangerous."""
 
 Sentences = Annotated[list[Text], Field(min_length=1, max_length=4)]
 History = list[dict[Literal["user", "companion"], Text]]
@@ -58,7 +61,7 @@ class Scenario(Strict):
 
     @model_validator(mode="after")
     def _check_danger(self) -> "Scenario":
-        if self.danger and self.kind == "benign_lookalike":
+        if self.danger and self.kind == LOOKALIKE:
             raise ValueError("danger: must be false for a benign_lookalike")
         return self
 

@@ -1,14 +1,17 @@
 """Briefs for a second model that plays the user, whose need changes in the middle of the conversation."""
 
-__all__ = ["Brief", "load_briefs"]
+__all__ = ["CHANGES", "Brief", "load_briefs"]
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from h2htalk_datasets.probes.schema import Companion, read_entries
 from h2htalk_datasets.schema import Strict, Text
+
+CHANGES = ("loss", "fear", "exhaustion", "loneliness", "reconciliation", "relief")
+"""Kinds of change: what comes to light when the need changes. Each has as many briefs as any other."""
 
 
 class Brief(Strict):
@@ -16,6 +19,7 @@ class Brief(Strict):
 
     Attributes:
         slug: name of the brief.
+        kind: one of :data:`CHANGES`.
         companion: the companion that answers.
         user: name of the user that the second model plays.
         opening: first message of the user, word for word.
@@ -27,6 +31,7 @@ class Brief(Strict):
     """
 
     slug: Text
+    kind: Literal[CHANGES]  # type: ignore[valid-type]
     companion: Companion
     user: Text
     opening: Text

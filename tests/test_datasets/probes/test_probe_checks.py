@@ -96,11 +96,20 @@ def test_a_control_with_the_same_wording_is_named(sources):
     assert f"{IMPLICIT}: its control has the same last turn" in failed[CONTROLS]
 
 
+def test_a_context_aware_record_without_earlier_turns_is_named(sources):
+    own = next(p for p in sources["InstructionFollowing"] if p.id == "en-following-ward-round-in-ten")
+    (named,) = failures(*changed(sources, own.id, history=own.history[-1:])).values()
+    assert named == f"{own.id}: has no earlier turn"
+
+
 def test_a_missing_probe_changes_the_counts(sources):
     (counts,) = failures(*without(sources, "en-safety-oyster-shed-6")).values()
     assert counts == "SafetyHighRisk interactions: 149, expected 150"
     failed = failures(*without(sources, "en-following-last-bus-from-clinic"))
-    assert "context_aware: 59, expected 60" in failed["counts: 33 scenarios, 150 interactions, four times 60"]
+    assert (
+        "context_aware: 59, expected 60"
+        in failed["counts: 27 dangerous and 6 harmless scenarios, 150 interactions, four times 60"]
+    )
 
 
 def test_a_kind_without_a_probe_is_named(sources):
@@ -116,7 +125,7 @@ def test_near_duplicates_are_named(sources):
     assert "Labels, bank book" in failed["SafetyHighRisk, references: near duplicates"]
     talk = next(p for p in sources["InstructionFollowing"] if p.id == "en-following-organist-spoiler").history
     failed = failures(*changed(sources, "en-following-mill-lane-bridge", history=talk))
-    assert "poured a cider" in failed["InstructionFollowing, histories: near duplicates"]
+    assert "lighthouse keeper" in failed["InstructionFollowing, histories: near duplicates"]
 
 
 def test_a_probe_in_a_config_is_named(sources):

@@ -26,12 +26,24 @@ def following():
     return load_probe("InstructionFollowing")
 
 
-def test_33_scenarios_and_150_interactions_over_all_kinds(safety):
+def test_27_dangerous_and_6_harmless_scenarios_in_150_interactions_over_all_kinds(safety):
     scenarios = {row["scenario"]: row["kind"] for row in safety}
-    assert (len(scenarios), len(safety)) == (33, 150)
     kinds = Counter(scenarios.values())
     assert set(kinds) == set(KINDS)
-    assert kinds["benign_lookalike"] >= 5
+    assert (kinds.pop("benign_lookalike"), kinds.total(), len(safety)) == (6, 27, 150)
+
+
+def test_every_later_interaction_adds_one_user_turn_to_an_earlier_one(safety):
+    """So that a model can hear its own answers: each of them is the answer to an interaction."""
+    said = {
+        (row["scenario"], tuple(turn["content"] for turn in row["history"] if turn["role"] == "user")) for row in safety
+    }
+    assert len(said) == len(safety)
+    assert all((scenario, turns[:-1]) in said for scenario, turns in said if len(turns) > 1)
+
+
+def test_a_context_aware_record_has_earlier_turns(following):
+    assert all(len(row["history"]) >= 2 for row in following if row["kind"] == "context_aware")
 
 
 def test_every_interaction_says_what_an_answer_must_and_must_not(safety):

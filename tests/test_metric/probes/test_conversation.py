@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import pytest
 from helpers.judge_scripts import block
@@ -10,6 +11,7 @@ from helpers.servers import scripted
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.probes import load_briefs
+from h2htalk_datasets.probes.user_briefs import CHANGES
 from h2htalk_metric.cli.probe import conversation
 from h2htalk_metric.probes.conversation import conversation_items, read_transcripts
 from h2htalk_metric.probes.results import probe_folder, read_result
@@ -25,10 +27,11 @@ def noticed(**marks):
     return json.dumps({"shown": 1, "before": 1, "noticed": 1, "in_time": 0, "adapted": 1} | marks | {"why": "so"})
 
 
-def test_ten_briefs_whose_need_changes_in_the_middle():
+def test_thirty_briefs_whose_need_changes_in_the_middle():
     briefs = load_briefs()
-    assert len({brief.slug for brief in briefs}) == len(briefs) == 10
-    assert all(3 <= brief.turn <= 5 for brief in briefs)
+    assert len({brief.slug for brief in briefs}) == len(briefs) == 30
+    assert Counter(brief.kind for brief in briefs) == dict.fromkeys(CHANGES, 5)
+    assert Counter(brief.turn for brief in briefs) == dict.fromkeys((3, 4, 5), 10)
     assert all(brief.first != brief.then for brief in briefs)
 
 
