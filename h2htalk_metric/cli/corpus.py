@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.cli.options import PartialOption
+from h2htalk_metric.cli.options import EmbedderOption, PartialOption
 
 if TYPE_CHECKING:
     from h2htalk_datasets.corpus.checks import Check
@@ -60,12 +60,42 @@ def describe(
     authors_release: Annotated[
         Path | None, typer.Option(help="Folder with the authors' published references, to compare with.")
     ] = None,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Measure what S and the fact check see, with second references.")
+    ] = False,
+    embedder: EmbedderOption = "BAAI/bge-m3",
 ) -> None:
-    """Write statistics of the corpus: counts, lengths, words, labels, duplicates."""
+    """Write statistics of the corpus: counts, lengths, words, labels, duplicates; or what S sees."""
+    if sensitivity:
+        _describe_sensitivity(out, embedder)
+        return
     from h2htalk_datasets.corpus.figures import describe as write_statistics
 
     for file in write_statistics(out, authors_release):
         print(file)
+
+
+def _describe_sensitivity(out: Path, embedder: str) -> None:
+    """Write ``sensitivity.md`` and print its first tables."""
+    from h2htalk_datasets.files import write_atomically
+    from h2htalk_datasets.loading import records_of
+    from h2htalk_datasets.tasks import TASKS
+    from h2htalk_metric.metrics.sensitivity import measure_fact_check, sensitivity
+    from h2htalk_metric.reports.markdown import markdown
+    from h2htalk_metric.reports.sensitivity_tables import fact_check_section, sensitivity_section
+    from h2htalk_metric.reports.terminal import print_table
+
+    records = [record for task in TASKS for record in records_of(task)]
+    sections = [
+        sensitivity_section(sensitivity(records, embedder, records)),
+        fact_check_section(measure_fact_check(records)),
+    ]
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "sensitivity.md"
+    write_atomically(file, markdown("What S and the fact check see", sections))
+    for table in (*sections[0].tables[:2], *sections[1].tables):
+        print_table(table)
+    print(file)
 
 
 def _print(checks: "Sequence[Check]") -> None:

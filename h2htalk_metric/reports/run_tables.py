@@ -5,6 +5,7 @@ __all__ = [
     "by_dimension",
     "by_task",
     "components",
+    "fact_errors",
     "format_followed",
     "lengths",
     "per_task",
@@ -19,6 +20,7 @@ from typing import Any
 
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
 from h2htalk_metric.metrics.composite import COMPONENTS
+from h2htalk_metric.metrics.facts import KINDS
 from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.answers import Answer
@@ -162,6 +164,25 @@ def format_followed(run_scores: RunScores, answers: Sequence[Answer]) -> Section
         "are cut off reached the token limit of their task. Empty answers score 0 and are counted."
     )
     return Section("format", "Format", (intro, per_task("Format followed", columns, cells)))
+
+
+def fact_errors(run_scores: RunScores) -> Section | None:
+    """How many answers state a fact that contradicts their prompt; None for runs that were scored without the check."""
+    items = run_scores.items
+    if "fact_errors" not in items:
+        return None
+    errors = items["fact_errors"].fillna("")
+    cells = {}
+    for task, rows in errors[items["language"] == "en"].groupby(items["task"]):
+        kinds = [rows.str.contains(rf"(?:^|; ){kind}: ").mean() for kind in KINDS]
+        cells[str(task)] = [f"{100 * share:.1f}%" for share in ((rows != "").mean(), *kinds)]
+    intro = (
+        "Share of answers that state a name, time, day or number that contradicts the prompt; it is not part of S. The "
+        "check reads the surface only: it misses most subtle errors and flags some correct answers. Its precision and "
+        "recall are on the metric card. Itinerary tasks that invent a day are checked for names only."
+    )
+    columns = numbers("any", *(f"{kind}s" for kind in KINDS))
+    return Section("facts", "Facts", (intro, per_task("Answers that contradict the prompt", columns, cells)))
 
 
 def provenance(manifest: Mapping[str, Any], *signatures: Mapping[str, Any]) -> Section:

@@ -20,6 +20,7 @@ from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_datasets.words import words
 from h2htalk_metric.metrics.composite import COMPONENTS, Scores, score
+from h2htalk_metric.metrics.facts import contradictions
 from h2htalk_metric.metrics.lexical import lexical
 from h2htalk_metric.metrics.memory_labels import contents, label_agreement
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER, Embedder
@@ -44,8 +45,9 @@ class RunScores:
     Attributes:
         items: one row per record. Of the record: id, task, language, relationship, need, difficulty, emotion, turns
             (messages in its history), reference_words. Of the answer: the seven components and composite (0..1),
-            empty, finish_reason, new_tokens, format_error (text or None). For RecollectionSynthesis also
-            content_composite (0..1), category_agreement (0..1) and importance_error (0..2).
+            empty, finish_reason, new_tokens, format_error (text or None), fact_errors (facts that contradict the
+            prompt, text or None; English only). For RecollectionSynthesis also content_composite (0..1),
+            category_agreement (0..1) and importance_error (0..2).
         signature: every choice that changes a number.
         manifest: content of ``run.json``.
 
@@ -193,6 +195,7 @@ def score_answers(
     items["format_error"] = [
         format_error(Record.model_validate(record), text) for record, text in zip(records, texts, strict=True)
     ]
+    items["fact_errors"] = [_fact_errors(text, record) for text, record in zip(texts, records, strict=True)]
     _add_label_columns(items, texts, records, embedder if similarity is None else None)
     return items, dict(scores.signature)
 
@@ -268,6 +271,13 @@ def _record_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]
     columns |= {name: [record[name] for record in records] for name in ("need", "difficulty", "emotion")}
     columns["turns"] = [len(record["history"]) for record in records]
     return columns | {"reference_words": [len(words(record["reference"])) for record in records]}
+
+
+def _fact_errors(text: str, record: Mapping[str, Any]) -> str | None:
+    if record["language"] != "en":
+        return None
+    errors = contradictions(text, record)
+    return "; ".join(f"{kind}: {', '.join(facts)}" for kind, facts in errors.items()) or None
 
 
 def _answers_digest(run: Run) -> str | None:

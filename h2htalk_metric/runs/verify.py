@@ -20,7 +20,7 @@ _HALF_PRECISION_TOLERANCE = 2e-3  # of S and SS if an embedder ran in half preci
 _EMBEDDED = ("ss", "composite", "content_composite")
 _VERSIONS = ("h2htalk", "libraries")
 # h2htalk 0.1 did not store these columns.
-_RECORD_COLUMNS = {"relationship", "need", "difficulty", "emotion", "turns", "reference_words"}
+_NEW_COLUMNS = {"relationship", "need", "difficulty", "emotion", "turns", "reference_words", "fact_errors"}
 _WORD_LIMIT = r"\d+ words, the limit is \d+"
 _MISSING = "(nothing)"
 
@@ -55,7 +55,7 @@ def verify_run(run: Run | str | Path, embedder: Embedder | None = None) -> list[
     old_versions, new_versions = ({key: s.pop(key, None) for key in _VERSIONS} for s in (old_signature, new_signature))
     items = scores.items
     word_counts: list[str] = []
-    if not _RECORD_COLUMNS & (set(items.columns) - {"relationship"}):
+    if not _NEW_COLUMNS & (set(items.columns) - {"relationship"}):
         items, word_counts = _word_count_differences(items, fresh.items)
     differences = [
         *_signature_differences(old_signature, new_signature),
@@ -104,7 +104,7 @@ def _agree(name: str, old: Any, new: Any, tolerance: float) -> bool:
 
 def _item_differences(stored: pd.DataFrame, fresh: pd.DataFrame, tolerance: float) -> list[str]:
     """One line per item that differs; it names S if S differs, else the first column that does."""
-    fresh = fresh.drop(columns=[column for column in _RECORD_COLUMNS if column not in stored])
+    fresh = fresh.drop(columns=[column for column in _NEW_COLUMNS if column not in stored])
     if unexpected := set(stored.columns) ^ set(fresh.columns):
         return [f"scores.parquet lacks columns or has others: {', '.join(sorted(map(repr, unexpected)))}"]
     if stored["id"].tolist() != fresh["id"].tolist():

@@ -143,7 +143,7 @@ def as_written_by_0_1(run, edit):
     summary = json.loads((run / "score.json").read_text())
     summary["scoring"] = summary.pop("scoring_id")
     (run / "score.json").write_text(json.dumps(summary))
-    columns = ["relationship", "need", "difficulty", "emotion", "turns", "reference_words"]
+    columns = ["relationship", "need", "difficulty", "emotion", "turns", "reference_words", "fact_errors"]
     old = items.drop(columns=columns).rename(columns={"format_error": "contract"})
     edit(old)
     old.attrs = {"scoring": summary["scoring"]}
