@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from h2htalk_datasets.corpus.checks import Check, check_corpus
+from h2htalk_datasets.corpus.check import Check
+from h2htalk_datasets.corpus.checks import check_corpus
 from h2htalk_datasets.corpus.sources import SOURCES, source_files
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint

@@ -1,10 +1,9 @@
-"""The checks that a corpus must pass: each measures a value, compares it with a limit and lists the offenders.
+"""The checks that a corpus must pass.
 
 The checks over references alone also measure the published release.
 """
 
 __all__ = [
-    "Check",
     "check_corpus",
     "check_counts",
     "check_near_duplicates",
@@ -16,21 +15,20 @@ __all__ = [
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from h2htalk_datasets.answer_format import format_error, is_sentinel, strip_scaffold
+from h2htalk_datasets.corpus.check import Check, share, worst_file
 from h2htalk_datasets.corpus.names import unknown_names
 from h2htalk_datasets.corpus.sources import load_cast, read_sources
 from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_datasets.words import words
 
-Item = TypeVar("Item")
 Tokenize = Callable[[str], list[str]]
 
 _LEAK = re.compile(
@@ -40,37 +38,6 @@ _LEAK = re.compile(
 )
 _STOCK_PHRASES_FILE = Path(__file__).with_name("stock_phrases.txt")
 _ALLOWED_REPEATS_FILE = Path(__file__).with_name("allowed_repeats.yaml")
-
-
-@dataclass(frozen=True)
-class Check:
-    """One rule and what was measured.
-
-    Attributes:
-        rule: what must hold, in words.
-        value: the measured share (0..1) or number.
-        limit: the largest allowed value, or the smallest if `at_least`.
-        at_least: whether the limit is a lower one.
-        offenders: lines ``where: what``; also listed when a share is within its limit.
-
-    """
-
-    rule: str
-    value: float
-    limit: float
-    at_least: bool = False
-    offenders: list[str] = field(default_factory=list)
-
-    @classmethod
-    def no_offenders(cls, rule: str, offenders: Iterable[str]) -> "Check":
-        """A check that fails if there is any offender."""
-        lines = list(offenders)
-        return cls(rule, len(lines), 0, offenders=lines)
-
-    @property
-    def passed(self) -> bool:
-        """Whether the value is within the limit."""
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
 
 
 def check_corpus(files: Sequence[Path], *, partial: bool, language: str = "en") -> tuple[list[Record], list[Check]]:
@@ -122,9 +89,9 @@ def check_records(records: Sequence[Record]) -> list[Check]:
     """The checks that need complete records: formats, names, needs, and the style of Dialogue per relationship."""
     dialogue = [record for record in records if record.task.startswith("Dialogue")]
     base = [record for record in records if record.task == "DialogueBase"]
-    unstated = _share(dialogue, lambda r: r.need in ("implicit", "evolving"))
-    long = _share(dialogue, lambda r: len(r.history) >= 3)
-    short = _share(base, lambda r: len(words(r.reference)) < 20)
+    unstated = share(dialogue, lambda r: r.need in ("implicit", "evolving"))
+    long = share(dialogue, lambda r: len(r.history) >= 3)
+    short = share(base, lambda r: len(words(r.reference)) < 20)
     return [
         _check_each_reference("format and length of every reference", records, format_error),
         _check_each_reference("names in a reference are in its prompt", records, _name_problem),
@@ -133,10 +100,10 @@ def check_records(records: Sequence[Record]) -> list[Check]:
         Check("Dialogue: implicit or evolving need", unstated, 0.35, at_least=True),
         Check("Dialogue: histories of 3 turns or more", long, 0.50, at_least=True),
         Check("DialogueBase: references under 20 words", short, 0.30, at_least=True),
-        _check_worst_file("Dialogue: gesture in parentheses, worst file", dialogue, 0.40, lambda r: "(" in r.reference),
-        _check_worst_file("Dialogue: ends in a question, worst file", dialogue, 0.35, _ends_in_question),
-        _check_worst_file("Dialogue: has a semicolon, worst file", dialogue, 0.15, lambda r: ";" in r.reference),
-        _check_worst_file("Dialogue: names the user, worst file", dialogue, 0.15, lambda r: r.user in r.reference),
+        worst_file("Dialogue: gesture in parentheses, worst file", dialogue, 0.40, lambda r: "(" in r.reference),
+        worst_file("Dialogue: ends in a question, worst file", dialogue, 0.35, _ends_in_question),
+        worst_file("Dialogue: has a semicolon, worst file", dialogue, 0.15, lambda r: ";" in r.reference),
+        worst_file("Dialogue: names the user, worst file", dialogue, 0.15, lambda r: r.user in r.reference),
     ]
 
 
@@ -149,7 +116,7 @@ def check_references(references: Mapping[str, Sequence[str]], tokenize: Tokenize
 
     """
     synthesis = references.get("RecollectionSynthesis", [])
-    sentinels = _share(synthesis, is_sentinel)
+    sentinels = share(synthesis, is_sentinel)
     spoken = {task: texts for task, texts in references.items() if not task.startswith("Recollection")}
     distinct_2 = distinct(references.get("DialogueBase", []), 2, tokenize)
     return [
@@ -240,15 +207,6 @@ def _check_repeats(records: Sequence[Record]) -> Check:
     return Check.no_offenders("no 4-gram in two references of one file", offenders)
 
 
-def _check_worst_file(rule: str, records: Sequence[Record], limit: float, has: Callable[[Record], bool]) -> Check:
-    by_file: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        by_file[record.relationship].append(record)
-    shares = {file: _share(own, has) for file, own in sorted(by_file.items())}
-    offenders = [f"{file}: {share:.0%}" for file, share in shares.items() if share > limit]
-    return Check(rule, max(shares.values(), default=0.0), limit, offenders=offenders)
-
-
 def _check_exact_duplicates(references: Mapping[str, Sequence[str]]) -> Check:
     offenders = []
     for task, texts in references.items():
@@ -282,10 +240,6 @@ def _capitalized_words(text: str) -> set[str]:
 
 def _ngrams(tokens: Sequence[Any], n: int) -> Iterable[tuple[Any, ...]]:
     return zip(*(tokens[start:] for start in range(n)), strict=False)
-
-
-def _share(items: Sequence[Item], has: Callable[[Item], bool]) -> float:
-    return sum(map(has, items)) / len(items) if items else 0.0
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from h2htalk_datasets.answer_format import strip_scaffold
-from h2htalk_datasets.corpus.checks import Check
+from h2htalk_datasets.corpus.check import Check
 from h2htalk_datasets.corpus.statistics import Statistics, check_published, measure
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.loading import load

@@ -15,7 +15,8 @@ import pandas as pd
 
 from h2htalk_datasets.answer_format import strip_scaffold
 from h2htalk_datasets.authors_release import authors_release
-from h2htalk_datasets.corpus.checks import Check, check_references, distinct
+from h2htalk_datasets.corpus.check import Check
+from h2htalk_datasets.corpus.checks import check_references, distinct
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_datasets.words import words

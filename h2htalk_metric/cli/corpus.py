@@ -12,7 +12,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.cli.options import EmbedderOption, PartialOption
 
 if TYPE_CHECKING:
-    from h2htalk_datasets.corpus.checks import Check
+    from h2htalk_datasets.corpus.check import Check
 
 corpus_app = typer.Typer(help="Check and build the corpus.", no_args_is_help=True)
 
