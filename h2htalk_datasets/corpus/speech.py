@@ -94,7 +94,7 @@ def _without_points(records: Iterable[Record]) -> list[str]:
 
 def _num_names(record: Record) -> int:
     """Different names in a reference: words with a capital inside a sentence, two in a row as one."""
-    return len(set(re.findall(r"(?<=[a-z,'’] )[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*", strip_scaffold(record.reference))))
+    return len(set(re.findall(r"(?<=[a-z,'’] )[A-Z]\w[\w'’-]*(?: [A-Z]\w[\w'’-]*)*", strip_scaffold(record.reference))))
 
 
 def _shared_phrases(records: Iterable[Record]) -> list[str]:
