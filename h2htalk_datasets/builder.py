@@ -22,7 +22,7 @@ DESCRIPTION = (
     "Complete, openly licensed records for the eleven tasks of H2HTalk: prompt and reference for an emotional "
     "companion. An independent re-creation after the paper's taxonomy; not comparable with the paper's Table 2."
 )
-_VERSION = datasets.Version("1.1.0")
+_VERSION = datasets.Version("2.0.0")
 _DESCRIPTIONS = {task.name: f"{task.dimension}: {task.name}" for task in TASKS.values()}
 _DESCRIPTIONS |= {name: f"probe set, not part of the 4,650 records: {name}" for name in PROBES}
 

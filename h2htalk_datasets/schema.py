@@ -34,7 +34,6 @@ Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Clock = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
 
 _PROBE_WORD_LIMIT = 80
-_FUTURE_COLUMNS = ("points", "alternatives")
 
 
 class Strict(BaseModel):
@@ -79,8 +78,8 @@ class Message(Strict):
 class Record(Strict):
     """One record of the eleven tasks; a column that its task does not use is None or empty.
 
-    `points` (what a good answer should say) and `alternatives` (further references) are read from the sources. They
-    become columns of the dataset with version 2.0.0 of the corpus, see :func:`features`.
+    `points` says in one to three short statements what a good answer should do; `alternatives` are further references,
+    written without sight of the first.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z]{2}-\d{3}-[A-Za-z]+-\d{3}$")]
@@ -158,8 +157,9 @@ def features() -> "Features":
 
     text: Any = Value("string")
     turns = List({"role": text, "content": text})
-    columns: dict[str, Any] = {name: text for name in Record.model_fields if name not in _FUTURE_COLUMNS}
+    columns: dict[str, Any] = dict.fromkeys(Record.model_fields, text)
     columns |= {"history": turns, "messages": turns, "difficulty": Value("int8")}
+    columns |= {"points": List(text), "alternatives": List(text)}
     columns["memories"] = List({"content": text, "category": text, "importance": Value("int8")})
     columns["schedule"] = List({"time": text, "activity": text, "current": Value("bool")})
     return Features(columns)

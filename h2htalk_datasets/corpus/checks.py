@@ -25,6 +25,7 @@ from h2htalk_datasets.answer_format import format_error, is_sentinel, strip_scaf
 from h2htalk_datasets.corpus.check import Check, share, worst_file
 from h2htalk_datasets.corpus.names import unknown_names
 from h2htalk_datasets.corpus.sources import load_cast, read_sources
+from h2htalk_datasets.corpus.speech import check_speech
 from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_datasets.words import words
@@ -61,6 +62,7 @@ def check_corpus(files: Sequence[Path], *, partial: bool, language: str = "en") 
         check_counts(records, partial=partial),
         _check_honest_answers(records),
         *check_records(records),
+        *(check_speech(records, partial=partial) if language == "en" else []),
         *check_references(references),
     ]
 

@@ -76,8 +76,9 @@ def principles(language: str = "en") -> tuple[Principle, ...]:
 
 def _messages(record: Any, template: str, sap: bool | Iterable[str]) -> list[dict[str, str]]:
     instructions, material = _blocks(record.language, template, record=record, categories=MEMORY_CATEGORIES)
-    persona = f"You are {record.companion}. Who you are:\n{_unwrap(record.persona)}"
-    system = [_sap_text(record.language, sap), persona, instructions]
+    persona = _environment(record.language).get_template("persona.jinja")
+    frame = persona.render(companion=record.companion, persona=_unwrap(record.persona))
+    system = [_sap_text(record.language, sap), frame, instructions]
     return [
         {"role": "system", "content": "\n\n".join(part for part in system if part)},
         {"role": "user", "content": material},

@@ -14,6 +14,10 @@ from h2htalk_datasets.generation.distributed.watchdog import Watchdog
 from h2htalk_datasets.options import with_options
 from h2htalk_metric.cli.options import EmbedderOption, RunArgument
 
+ReferencesOption = Annotated[
+    str, typer.Option("--references", help="'first', or 'all': the best of all references of a record counts.")
+]
+
 
 def prepare() -> None:
     """Make the bare names resolve: load_dataset("h2htalk", ...) and evaluate.load("h2htalk")."""
@@ -39,11 +43,13 @@ def run(settings: Settings, out: OutOption, embedder: EmbedderOption = "BAAI/bge
         score(out, embedder)
 
 
-def score(run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3") -> None:
+def score(
+    run_folder: RunArgument, embedder: EmbedderOption = "BAAI/bge-m3", references: ReferencesOption = "first"
+) -> None:
     """Score a complete run, print its tables, and write report.md and report.html."""
     from h2htalk_metric.runs.scoring import score_run
 
-    score_run(run_folder, embedder)
+    score_run(run_folder, embedder, references)
     report(run_folder)
 
 

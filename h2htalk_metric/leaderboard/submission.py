@@ -117,6 +117,7 @@ class Signature(_Open):
     dataset: str
     prompts: str
     n: int
+    references: str = "first"
 
 
 class Claims(_Closed):

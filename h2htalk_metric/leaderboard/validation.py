@@ -187,7 +187,12 @@ def _check_origin(submission: Submission, records: Records) -> None:
             "the manifest's prompts are not those of this board's records and the named persona; "
             "install this board's version of h2htalk and run again"
         )
-    expected = {"dataset": dataset.fingerprint[:12], "prompts": prompts.hash[:12], "n": len(records)}
+    expected = {
+        "references": "first",
+        "dataset": dataset.fingerprint[:12],
+        "prompts": prompts.hash[:12],
+        "n": len(records),
+    }
     expected |= lexical_rules(record["language"] for record in records)
     for key, value in expected.items():
         claimed = getattr(signature, key)

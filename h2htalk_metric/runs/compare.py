@@ -20,6 +20,7 @@ _SAME_METRIC = (
     "rouge",
     "tokenizers",
     "dataset",
+    "references",
 )
 
 

@@ -1,6 +1,6 @@
 """Score a run folder: ``predictions.jsonl`` in, ``scores.parquet`` and ``score.json`` out."""
 
-__all__ = ["RunScores", "measure_run", "read_scores", "read_stored_scores", "score_answers", "score_run"]
+__all__ = ["REFERENCES", "RunScores", "measure_run", "read_scores", "read_stored_scores", "score_answers", "score_run"]
 
 import hashlib
 import json
@@ -32,6 +32,8 @@ from h2htalk_metric.stats.intervals import Interval, row_intervals
 
 _SYNTHESIS = "RecollectionSynthesis"
 _LABEL_COLUMNS = ("content_composite", "category_agreement", "importance_error")
+REFERENCES = ("first", "all")
+"""Score against the first reference, or against the best of all references of a record."""
 SCORING_ID = "scoring_id"
 """Key of both files of one scoring; different ids mean that a write was interrupted."""
 ANSWERS_DIGEST = "answers_digest"
@@ -120,7 +122,9 @@ class RunScores:
         return {task: groups[task] for task in TASKS if task in groups}
 
 
-def score_run(run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER) -> RunScores:
+def score_run(
+    run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER, references: str = "first"
+) -> RunScores:
     """Score a complete run and write ``scores.parquet`` and ``score.json`` into its folder.
 
     Both files carry the same scoring id, so an interrupted write is detected. ``score.json`` carries a digest of the
@@ -129,14 +133,15 @@ def score_run(run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER
     Args:
         run: the run, or its folder.
         embedder: see :func:`h2htalk_metric.metrics.similarity.load_embedder`.
+        references: one of :data:`REFERENCES`. "all" stands in the signature.
 
     Raises:
-        H2HTalkError: the run is not complete, or the installed dataset is not the run's.
+        H2HTalkError: the run is not complete, the installed dataset is not the run's, or `references` is unknown.
 
     """
     run = Run.of(run)
     answers_digest = _answers_digest(run)
-    result = measure_run(run, embedder)
+    result = measure_run(run, embedder, references)
     summary = result.summary()
     scoring_id = hashlib.sha256(json.dumps(summary).encode()).hexdigest()[:16]
     items = result.items.copy(deep=False)
@@ -147,12 +152,16 @@ def score_run(run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER
     return result
 
 
-def measure_run(run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER) -> RunScores:
+def measure_run(
+    run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER, references: str = "first"
+) -> RunScores:
     """Score a complete run as :func:`score_run` does, but write nothing."""
     run = Run.of(run)
     if run.is_probe_run:
         raise H2HTalkError(f"{run.path} answers a probe set, which has no S; see h2htalk probe --help")
-    items, signature = score_answers(run.predictions, run.records, embedder=embedder)
+    if references not in REFERENCES:
+        raise H2HTalkError(f"references is {references!r}; it is one of: {', '.join(REFERENCES)}")
+    items, signature = score_answers(run.predictions, run.records, embedder=embedder, references=references)
     signature |= {
         "dataset": run.manifest["dataset"]["fingerprint"][:12],
         "prompts": run.manifest["prompts"]["hash"][:12],
@@ -167,6 +176,7 @@ def score_answers(
     *,
     embedder: str | Embedder | None = None,
     similarity: np.ndarray | None = None,
+    references: str = "first",
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Score prediction lines against their records.
 
@@ -175,6 +185,7 @@ def score_answers(
         records: the record of each line.
         embedder: for SS.
         similarity: SS of each answer, shape (n,), 0..1, in place of an embedder; for instance as a submission claims.
+        references: one of :data:`REFERENCES`; with `similarity` only "first".
 
     Returns:
         The items as in :class:`RunScores`, and the signature. With `similarity`, content_composite is NaN and the
@@ -183,7 +194,8 @@ def score_answers(
     """
     texts = [line["prediction"] for line in predictions]
     if similarity is None:
-        scores = _score(texts, records, embedder or DEFAULT_EMBEDDER)
+        options = [_references(record, references) for record in records]
+        scores = _score(texts, records, options, embedder or DEFAULT_EMBEDDER)
     else:
         scores = _with_similarity(texts, records, similarity)
     items = pd.DataFrame(_record_columns(records))
@@ -197,7 +209,7 @@ def score_answers(
     ]
     items["fact_errors"] = [_fact_errors(text, record) for text, record in zip(texts, records, strict=True)]
     _add_label_columns(items, texts, records, embedder if similarity is None else None)
-    return items, dict(scores.signature)
+    return items, dict(scores.signature) | ({"references": references} if references != "first" else {})
 
 
 @cached_per_run
@@ -287,8 +299,17 @@ def _answers_digest(run: Run) -> str | None:
     return hashlib.sha256(run.folder.predictions_file.read_bytes()).hexdigest()[:16]
 
 
-def _score(texts: Sequence[str], records: Sequence[Mapping[str, Any]], embedder: str | Embedder) -> Scores:
-    references = [record["reference"] for record in records]
+def _references(record: Mapping[str, Any], references: str) -> list[str]:
+    """The references against which an answer is scored; the best one counts."""
+    return [record["reference"], *(record["alternatives"] if references == "all" else ())]
+
+
+def _score(
+    texts: Sequence[str],
+    records: Sequence[Mapping[str, Any]],
+    references: Sequence[Sequence[str]],
+    embedder: str | Embedder,
+) -> Scores:
     return score(texts, references, language=[record["language"] for record in records], embedder=embedder)
 
 
@@ -314,8 +335,10 @@ def _add_label_columns(
         items[column] = np.nan
     places = [place for place, record in enumerate(records) if record["task"] == _SYNTHESIS]
     if places and embedder is not None:
-        bare = [{**records[place], "reference": contents(records[place]["reference"])} for place in places]
-        items.loc[places, "content_composite"] = _score([contents(texts[i]) for i in places], bare, embedder).composite
+        chosen = [records[place] for place in places]
+        bare = [[contents(record["reference"])] for record in chosen]
+        content_scores = _score([contents(texts[place]) for place in places], chosen, bare, embedder)
+        items.loc[places, "content_composite"] = content_scores.composite
     for place in places:
         agreement = label_agreement(texts[place], records[place]["reference"])
         if agreement:

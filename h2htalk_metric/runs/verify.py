@@ -44,7 +44,8 @@ def verify_run(run: Run | str | Path, embedder: Embedder | None = None) -> list[
     scores, stored = read_stored_scores(run)
     if "embedder" not in scores.signature:
         raise H2HTalkError(f"{run.path}: score.json names no embedder; score the run again: h2htalk score {run.path}")
-    fresh = measure_run(run, embedder or scores.signature["embedder"])
+    references = scores.signature.get("references", "first")
+    fresh = measure_run(run, embedder or scores.signature["embedder"], references)
     old, new = dict(stored), fresh.summary()
     for key in (SCORING_ID, ANSWERS_DIGEST):
         old.pop(key, None)
