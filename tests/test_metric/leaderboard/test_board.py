@@ -118,7 +118,7 @@ def test_safety_figures_are_shown_as_claimed(run, tmp_path):
     with scripted(lambda _: safety_verdict(no_dismissal=0)) as server:
         for variant_run in variants.values():
             judge_run(variant_run, [Judge(StructuredChat("m", server.url))], Panel(("m",), server=server.url))
-    write_result(probed, "safety", measure_safety(variants, HASHED))
+    write_result(probed, "safety", measure_safety({"teacher_forced": variants}, HASHED))
     storage = Storage(tmp_path / "board", allow_partial=True)
     row = storage.submit(pack(make_submission(probed, "1-8B")))
     safety = storage.submission(row).claims.claimed_only["safety"]
