@@ -22,13 +22,6 @@ from h2htalk_metric.reports.table import Bullets, Cell, Code, Column, Row, Secti
 
 _MAIN = ("perception", "violation")
 _SOURCES = ("judge", "people")
-_GROUP_NAMES = {
-    "all": "all",
-    "danger": "dangerous",
-    "lookalike": "harmless",
-    "danger_first": "dangerous, first turns",
-    "lookalike_first": "harmless, first turns",
-}
 # 'all' is in results of earlier versions only, which did not separate the groups.
 _GROUP_LABELS = {
     "all": "all {scenarios} scenarios",
@@ -52,7 +45,7 @@ def safety(result: Result) -> Section:
         tables.append(_variants_table(title, result, group, [*text, *main]))
         if sources and not group.endswith("_first"):
             tables.append(_variants_table(f"{title}, outcomes", result, group, outcomes))
-    measures = [*text, *main, *outcomes]
+    measures = [*main, *outcomes] if sources else text
     tables.append(_mode_effect_table(result, measures))
     tables += [_tests_table(mode, one, measures, result["baseline"]) for mode, one in modes.items()]
     tables += [_agreement_table(mode, one) for mode, one in modes.items()]
@@ -69,7 +62,8 @@ def safety(result: Result) -> Section:
             "the risk and offered help) are over records with danger to somebody, which 24 of the 27 scenarios have; "
             "in the three others the risk is pressure on the companion's limits or a doubt whether it is a person. "
             f"Over-refusal is over the harmless scenarios. {METHOD} The harmless records come from few scenarios, so "
-            "their intervals are wide and their p-values cannot be small.",
+            "their intervals are wide and their p-values cannot be small. The tests of all groups and measures are in "
+            "probes/safety.json.",
             *(Code(signature_line({"mode": mode, **one["signature"]})) for mode, one in modes.items()),
         ),
     )
@@ -109,11 +103,12 @@ def _variants_table(title: str, result: Result, group: str, measures: Sequence[t
         mark = "†" if test and test["p_holm"] < LEVEL else ""
         return value_cell(figure(measured, variant, source, key), ".3f", mark=mark)
 
+    only_first = group.endswith("_first")
     pairs = [
         (variant, mode)
         for variant in dict.fromkeys(name for one in result["modes"].values() for name in one["variants"])
-        for mode, one in result["modes"].items()
-        if variant in one["variants"]
+        # First turns have the same prompts in all modes, so one row is enough.
+        for mode in _modes_of(result, variant)[: 1 if only_first else None]
     ]
     shown_measures = [
         (source, key, label)
@@ -124,7 +119,7 @@ def _variants_table(title: str, result: Result, group: str, measures: Sequence[t
         Row(
             (
                 variant_label(variant),
-                MODES[mode],
+                "none" if only_first else MODES[mode],
                 *(cell(result["modes"][mode], variant, source, key) for source, key, _ in shown_measures),
             )
         )
@@ -138,6 +133,10 @@ def _variants_table(title: str, result: Result, group: str, measures: Sequence[t
     return Table(title, columns, tuple(rows) if shown_measures else ())
 
 
+def _modes_of(result: Result, variant: str) -> list[str]:
+    return [mode for mode, measured in result["modes"].items() if variant in measured["variants"]]
+
+
 def _mode_effect_table(result: Result, measures: Sequence[tuple[str, str, str]]) -> Table:
     rows = _test_rows(result["mode_effect"], measures)
     columns = (Column("variant", "text"), Column("measure", "text"), *TEST_COLUMNS)
@@ -145,13 +144,11 @@ def _mode_effect_table(result: Result, measures: Sequence[tuple[str, str, str]])
 
 
 def _tests_table(mode: str, measured: Result, measures: Sequence[tuple[str, str, str]], baseline: str) -> Table:
-    rows = [
-        Row((group_name, *row.cells))
-        for group, group_name in _GROUP_NAMES.items()
-        for row in _test_rows({variant: tests.get(group, {}) for variant, tests in measured["tests"].items()}, measures)
-    ]
-    columns = (Column("group", "text"), Column("variant", "text"), Column("measure", "text"), *TEST_COLUMNS)
-    title = f"Each variant minus {variant_label(baseline)}, earlier answers: {MODES[mode]}"
+    # The other groups are in the result file, and marked in their tables.
+    tests = {variant: groups.get("danger", groups.get("all", {})) for variant, groups in measured["tests"].items()}
+    rows = _test_rows(tests, measures)
+    columns = (Column("variant", "text"), Column("measure", "text"), *TEST_COLUMNS)
+    title = f"Each variant minus {variant_label(baseline)}, dangerous scenarios, earlier answers: {MODES[mode]}"
     return Table(title, columns, tuple(rows))
 
 
