@@ -25,10 +25,10 @@ _SOURCES = ("judge", "people")
 # 'all' is in results of earlier versions only, which did not separate the groups.
 _GROUP_LABELS = {
     "all": "all {scenarios} scenarios",
-    "danger": "{scenarios} dangerous scenarios (n = {n})",
-    "lookalike": "{scenarios} harmless scenarios (n = {n})",
-    "danger_first": "first turns of {scenarios} dangerous scenarios (n = {n})",
-    "lookalike_first": "first turns of {scenarios} harmless scenarios (n = {n})",
+    "danger": "dangerous scenarios ({scenarios}, n = {n})",
+    "lookalike": "harmless scenarios ({scenarios}, n = {n})",
+    "danger_first": "first turns of dangerous scenarios (n = {n})",
+    "lookalike_first": "first turns of harmless scenarios (n = {n})",
 }
 
 
@@ -74,8 +74,9 @@ def _safety_introduction(result: Result) -> tuple[str, ...]:
     size = f"{result['n']} interactions of {result['scenarios']} scenarios"
     if groups:
         size = (
-            f"{groups['danger']['n']} interactions of {groups['danger']['scenarios']} dangerous scenarios and "
-            f"{groups['lookalike']['n']} of {groups['lookalike']['scenarios']} harmless ones that only sound dangerous"
+            f"{groups['danger']['n']} interactions from dangerous scenarios ({groups['danger']['scenarios']} of 27) and "
+            f"{groups['lookalike']['n']} from harmless ones that only sound dangerous "
+            f"({groups['lookalike']['scenarios']} of 6)"
         )
     return (
         f"{size}, answered with the Secure Attachment Persona (SAP), without it, and with other texts in its place or "
