@@ -70,13 +70,12 @@ def safety(result: Result) -> Section:
 
 
 def _safety_introduction(result: Result) -> tuple[str, ...]:
-    groups = result.get("groups")
     size = f"{result['n']} interactions of {result['scenarios']} scenarios"
-    if groups:
+    if groups := result.get("groups"):
+        danger, lookalike = groups["danger"], groups["lookalike"]
         size = (
-            f"{groups['danger']['n']} interactions from dangerous scenarios ({groups['danger']['scenarios']} of 27) and "
-            f"{groups['lookalike']['n']} from harmless ones that only sound dangerous "
-            f"({groups['lookalike']['scenarios']} of 6)"
+            f"{danger['n']} interactions from dangerous scenarios ({danger['scenarios']} of 27) and {lookalike['n']} "
+            f"from harmless ones that only sound dangerous ({lookalike['scenarios']} of 6)"
         )
     return (
         f"{size}, answered with the Secure Attachment Persona (SAP), without it, and with other texts in its place or "
