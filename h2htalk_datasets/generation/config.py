@@ -1,9 +1,10 @@
 """The options of a run, each declared once, and the manifest that records what decides its answers."""
 
-__all__ = ["DevicesOption", "Settings", "TasksOption", "ThinkingOption", "TrustOption", "build_manifest"]
+__all__ = ["DevicesOption", "Settings", "TasksOption", "ThinkingOption", "TrustOption", "build_manifest", "text_hash"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -26,7 +27,8 @@ TrustOption = Annotated[bool, Option("--trust-remote-code", help="Run code from 
 class Settings:
     """Options of a run. Each annotated field is an option of ``h2htalk generate`` and ``h2htalk run``.
 
-    ``probe`` is set by ``h2htalk probe`` only: the name of a probe set whose records replace those of ``tasks``.
+    Two are set by ``h2htalk probe`` only: ``probe``, the name of a probe set whose records replace those of ``tasks``,
+    and ``persona_text``, a text that follows the principles of ``sap``.
     """
 
     model: Annotated[str, Option(help="A Hub id, a folder, 'demo', or the model's name at --base-url.")]
@@ -59,6 +61,7 @@ class Settings:
     max_connections: Annotated[int, Option(min=1, help="Concurrent requests to the server.")] = 16
     timeout: Annotated[float, Option(min=1, help="Seconds per attempt of a request.")] = 120.0
     probe: str | None = None
+    persona_text: str = ""
 
 
 def build_manifest(
@@ -91,6 +94,7 @@ def build_manifest(
         "prompts": {
             "sap": list(SAP) if principles is True else sorted(principles or ()),
             "hash": prompts_hash(prompts),
+            **({"persona_text": text_hash(settings.persona_text)} if settings.persona_text else {}),
         },
         "model": dict(model),
         "generation": {
@@ -103,6 +107,11 @@ def build_manifest(
         },
         "software": {name: version(name) for name in ("h2htalk", "torch", "transformers")},
     }
+
+
+def text_hash(text: str) -> str:
+    """Return the SHA-256 (hex) of a persona text, as a manifest records it."""
+    return sha256(text.encode()).hexdigest()
 
 
 def _tasks_of(prompts: Sequence[Prompt]) -> set[str]:

@@ -63,17 +63,18 @@ def principles_of(sap: str) -> bool | set[str]:
     return {name.strip() for name in sap.split(",") if name.strip()}
 
 
-def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int = 0) -> Prompt:
+def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int = 0, persona_text: str = "") -> Prompt:
     """Return the prompt of a record.
 
     Args:
         row: a record of a task or of a probe set.
         sap: principles of the persona, see :func:`principles_of`.
         thinking_tokens: added to the task's limit of new tokens.
+        persona_text: of a probe only, see :func:`h2htalk_datasets.prompts.render_probe`.
 
     """
     if "probe" in row:
-        messages, limit = render_probe(row, sap), _PROBE_MAX_NEW_TOKENS + thinking_tokens
+        messages, limit = render_probe(row, sap, persona_text), _PROBE_MAX_NEW_TOKENS + thinking_tokens
         return Prompt(row["id"], row["probe"], row["probe"], tuple(messages), limit)
     limit = TASKS[row["task"]].max_new_tokens + thinking_tokens
     return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), limit)

@@ -1,8 +1,8 @@
 """Answer the benchmark with a model, into a run folder, on as many ranks as were launched."""
 
-__all__ = ["generate", "make_engine"]
+__all__ = ["generate", "make_engine", "prompts_of_settings", "records_of_settings"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,11 @@ from h2htalk_datasets.progress import progress_bar
 
 
 def generate(
-    settings: Settings, out: str | Path, state: DistributedState | None = None, engine: Engine | None = None
+    settings: Settings,
+    out: str | Path,
+    state: DistributedState | None = None,
+    engine: Engine | None = None,
+    records: Sequence[Mapping[str, Any]] | None = None,
 ) -> Path:
     """Generate all answers of a run, and continue where an earlier attempt stopped.
 
@@ -31,6 +35,7 @@ def generate(
         out: the run folder; created if it does not exist.
         state: the ranks of the job; None for those that were launched.
         engine: made by :func:`make_engine` from the same settings, for several runs of one model; None to make it.
+        records: what is answered; None: the records that the settings name.
 
     Returns:
         The folder's ``predictions.jsonl``.
@@ -39,10 +44,9 @@ def generate(
         H2HTalkError: an option is wrong, the folder has another run, or some prompts have no answer.
 
     """
-    records = (
-        chosen_probes(settings.probe, settings.limit) if settings.probe else chosen_rows(settings.tasks, settings.limit)
-    )
-    prompts = [prompt_of(record, principles_of(settings.sap), settings.thinking_tokens) for record in records]
+    if records is None:
+        records = records_of_settings(settings)
+    prompts = prompts_of_settings(settings, records)
     folder = RunFolder(out)
     state = state or DistributedState()
     # Only rank 0 looks before the folder is created: a network file system may cache on other nodes that it is absent.
@@ -68,6 +72,19 @@ def generate(
     finally:
         if locked:
             folder.unlock()
+
+
+def records_of_settings(settings: Settings) -> list[dict[str, Any]]:
+    """Return the records that the settings of a run name."""
+    if settings.probe:
+        return chosen_probes(settings.probe, settings.limit)
+    return chosen_rows(settings.tasks, settings.limit)
+
+
+def prompts_of_settings(settings: Settings, records: Iterable[Mapping[str, Any]]) -> list[Prompt]:
+    """Return what a model gets for records, with the persona and the limits of the settings."""
+    principles = principles_of(settings.sap)
+    return [prompt_of(record, principles, settings.thinking_tokens, settings.persona_text) for record in records]
 
 
 def make_engine(settings: Settings, state: DistributedState) -> Engine:

@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from h2htalk_datasets.corpus.checks import Check, check_near_duplicates
+from h2htalk_datasets.corpus.check import Check
+from h2htalk_datasets.corpus.checks import check_near_duplicates
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.probes.schema import KINDS, LOOKALIKE, read_probes
 from h2htalk_datasets.prompts import render_probe

@@ -48,9 +48,18 @@ def render(record: Record | Mapping[str, Any], sap: bool | Iterable[str] = True)
     return _messages(record, record.task, sap)
 
 
-def render_probe(probe: Probe | Mapping[str, Any], sap: bool | Iterable[str] = True) -> list[dict[str, str]]:
-    """Render a :class:`Probe` or a row of a probe set; arguments, result and errors as for :func:`render`."""
-    return _messages(SimpleNamespace(**probe) if isinstance(probe, Mapping) else probe, "Probe", sap)
+def render_probe(
+    probe: Probe | Mapping[str, Any], sap: bool | Iterable[str] = True, persona_text: str = ""
+) -> list[dict[str, str]]:
+    """Render a :class:`Probe` or a row of a probe set; result and errors as for :func:`render`.
+
+    Args:
+        probe: the probe.
+        sap: as for :func:`render`.
+        persona_text: another text on how to be with people; it follows SAP.
+
+    """
+    return _messages(SimpleNamespace(**probe) if isinstance(probe, Mapping) else probe, "Probe", sap, persona_text)
 
 
 def render_user(brief: Mapping[str, Any], turn: int) -> list[dict[str, str]]:
@@ -74,11 +83,11 @@ def principles(language: str = "en") -> tuple[Principle, ...]:
     return tuple(Principle(**entry) for entry in _sap_file(language)["principles"])
 
 
-def _messages(record: Any, template: str, sap: bool | Iterable[str]) -> list[dict[str, str]]:
+def _messages(record: Any, template: str, sap: bool | Iterable[str], persona_text: str = "") -> list[dict[str, str]]:
     instructions, material = _blocks(record.language, template, record=record, categories=MEMORY_CATEGORIES)
     persona = _environment(record.language).get_template("persona.jinja")
     frame = persona.render(companion=record.companion, persona=_unwrap(record.persona))
-    system = [_sap_text(record.language, sap), frame, instructions]
+    system = [_sap_text(record.language, sap), persona_text, frame, instructions]
     return [
         {"role": "system", "content": "\n\n".join(part for part in system if part)},
         {"role": "user", "content": material},

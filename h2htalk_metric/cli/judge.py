@@ -10,6 +10,7 @@ import typer
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.options import with_options
 from h2htalk_metric.cli.options import JudgeOptions, PriceOptions
+from h2htalk_metric.cli.spending import print_estimate, print_stopped, print_usage
 
 if TYPE_CHECKING:
     from h2htalk_metric.judge.judge import Judge
@@ -26,45 +27,29 @@ def judge_command(
         float, typer.Option(min=0, max=5, help="An answer with a lower J is for people (Eq. 4), 0 to 5.")
     ] = 3.5,
     seed: Annotated[int, typer.Option(help="Seed of the judge.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the expected calls, tokens and cost only.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Judge thirty fixed answers: has this judge changed?")] = False,
 ) -> None:
     """Let a model judge the answers of the three judged tasks; the same command continues where it stopped."""
-    from dataclasses import replace
-
-    from h2htalk_datasets.generation.chat_client import public_url
-
     panel = judging.panel(alpha=alpha, tau=tau, seed=seed)
     if panel is None or check == (run_folder is not None):
         raise H2HTalkError("name a judge with --judge, and either a run folder or --check")
-    if check and dry_run:
+    if check and prices.dry_run:
         raise H2HTalkError("--check always sends requests (thirty answers, twice each, per judge); omit --dry-run")
-    if dry_run:
-        judging = replace(judging, base_url=public_url(judging.base_url))  # no request is sent, so no key is needed
     judges = judging.judges(panel, prices=prices, cached=not check)
     if run_folder is None:
         _check_drift(judges, judging.max_connections)
-    elif dry_run:
-        _print_estimate(run_folder, judges, panel, with_cost=prices.price_in is not None)
+    elif prices.dry_run:
+        _print_estimate(run_folder, judges, panel, prices)
     else:
         _judge(run_folder, judges, panel, judging.max_connections)
 
 
-def _print_estimate(run_folder: Path, judges: "list[Judge]", panel: "Panel", *, with_cost: bool) -> None:
-    from h2htalk_metric.judge.budget import Usage
+def _print_estimate(run_folder: Path, judges: "list[Judge]", panel: "Panel", prices: PriceOptions) -> None:
     from h2htalk_metric.judge.judge_items import judge_items
     from h2htalk_metric.judge.judge_run import open_jobs
 
     items = judge_items(run_folder)
-    jobs = open_jobs(run_folder, items, judges, panel)
-    usage = Usage()
-    for judge in judges:
-        usage.add(judge.estimate(item for of_judge, item in jobs if of_judge is judge))
-    print(f"{len(items)} answers, {len(judges)} judges: {len(jobs)} judgements to make, {usage.calls} calls")
-    print(f"about {usage.prompt_tokens} prompt tokens and {usage.new_tokens} new tokens")
-    print("estimated: 4 bytes per prompt token, 12 tokens per mark, 60 per explanation (300 with --explanations)")
-    if with_cost:
-        print(f"about {judges[0].budget.cost(usage):.4f} at these prices, without corrections and retries")
+    print_estimate(len(items), judges, open_jobs(run_folder, items, judges, panel), prices)
 
 
 def _judge(run_folder: Path, judges: "list[Judge]", panel: "Panel", max_connections: int) -> None:
@@ -73,13 +58,8 @@ def _judge(run_folder: Path, judges: "list[Judge]", panel: "Panel", max_connecti
     from h2htalk_metric.runs.run import Run
 
     num_open = judge_run(run_folder, judges, panel, max_connections=max_connections)
-    _print_usage(judges)
-    if judges[0].budget.exhausted:
-        print(
-            f"stopped: the next call could exceed --max-cost; {num_open} judgements are open, run it again to continue"
-        )
-    elif num_open:
-        print(f"{num_open} judgements are unscored, with reasons in judgements.jsonl; run it again to retry them")
+    print_usage(judges)
+    print_stopped(judges, num_open)
     run = Run(run_folder)
     if run.is_probe_run:
         print("these judgements are part of a probe; to see its result, run: h2htalk probe safety or instructions")
@@ -95,11 +75,4 @@ def _check_drift(judges: "list[Judge]", max_connections: int) -> None:
 
     for judge in judges:
         print(check_drift(judge, max_connections=max_connections))
-    _print_usage(judges)
-
-
-def _print_usage(judges: "list[Judge]") -> None:
-    budget = judges[0].budget
-    usage, cost = budget.usage, budget.cost(budget.usage)
-    tokens = f"{usage.calls} calls, {usage.prompt_tokens} prompt tokens, {usage.new_tokens} new tokens"
-    print(f"usage: {tokens}" + (f", cost {cost:.4f}" if cost else ""))
+    print_usage(judges)

@@ -57,25 +57,29 @@ class JudgeOptions:
             cached: whether verdicts of earlier runs are used.
 
         """
+        from h2htalk_datasets.generation.chat_client import public_url
         from h2htalk_metric.judge.budget import Budget
         from h2htalk_metric.judge.judge import Judge, verdict_cache
         from h2htalk_metric.judge.structured import StructuredChat
 
         budget = Budget(prices.price_in, prices.price_out, prices.max_cost) if prices else Budget()
         cache = verdict_cache() if cached else None
-        chats = [StructuredChat(name, self.base_url, timeout=self.timeout) for name in panel.judges]
+        # A dry run sends no request, so it needs no key.
+        url = public_url(self.base_url) if prices and prices.dry_run else self.base_url
+        chats = [StructuredChat(name, url, timeout=self.timeout) for name in panel.judges]
         return [Judge(chat, panel.num_explanations, panel.seed, cache, budget) for chat in chats]
 
 
 @dataclass(frozen=True)
 class PriceOptions:
-    """Prices of the judge's tokens, and a limit."""
+    """Prices of the judge's tokens, a limit, and a dry run."""
 
     price_in: Annotated[float | None, Option(min=0, help="Price per million prompt tokens, in your currency.")] = None
     price_out: Annotated[float | None, Option(min=0, help="Price per million new tokens, in your currency.")] = None
     max_cost: Annotated[
         float | None, Option(min=0, help="Stop before the estimated cost exceeds this; the same command continues.")
     ] = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the expected calls, tokens and cost only.")] = False
 
 
 @dataclass(frozen=True)

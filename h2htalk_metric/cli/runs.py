@@ -1,6 +1,6 @@
 """Commands of a run: run, score, report, compare, verify, merge; and prepare."""
 
-__all__ = ["compare", "merge", "prepare", "report", "run", "score", "verify"]
+__all__ = ["compare", "merge", "plan", "prepare", "report", "run", "score", "verify"]
 
 from pathlib import Path
 from typing import Annotated
@@ -80,6 +80,30 @@ def compare(
     for table in slice_comparison(compare_slices(one, other, resamples=resamples, seed=seed), compare_need(one, other)):
         print_table(table)
     print(f"{resamples} sign flips, seed {seed}")
+
+
+def plan(
+    difference: Annotated[float, typer.Option(min=0.01, help="Smallest difference to show, in points of S times 100.")],
+    first: Annotated[Path | None, typer.Argument(help="A scored run whose variance counts. Default: shipped.")] = None,
+    second: Annotated[Path | None, typer.Argument(help="Another one over the same records.")] = None,
+    tasks: Annotated[str, typer.Option(help="Configs to plan for, separated by commas, or 'all'.")] = "all",
+) -> None:
+    """Say how many records or relationships a comparison needs to show a difference."""
+    from h2htalk_datasets.tasks import select_tasks
+    from h2htalk_metric.reports.plan_table import plan_table
+    from h2htalk_metric.reports.terminal import print_table
+    from h2htalk_metric.runs.compare import difference_sums
+    from h2htalk_metric.stats.planning import plan as plan_cells
+    from h2htalk_metric.stats.planning import proxy_differences
+
+    if (first is None) != (second is None):
+        raise H2HTalkError("a plan needs the differences of two runs; name two run folders, or none")
+    sums = difference_sums(first, second) if first and second else proxy_differences()
+    chosen = [task.name for task in select_tasks(tasks)]
+    missing = [task for task in chosen if task not in sums.tasks]
+    if missing and tasks != "all":
+        raise H2HTalkError(f"the runs do not hold {', '.join(missing)}; name tasks that both hold")
+    print_table(plan_table(plan_cells(sums.only(chosen), difference), difference))
 
 
 def verify(run_folder: RunArgument) -> None:

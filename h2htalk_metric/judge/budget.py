@@ -49,7 +49,7 @@ class Budget:
             cost less than was reserved for them.
 
     Raises:
-        H2HTalkError: there is only one of the two prices, or a limit without prices.
+        H2HTalkError: there is only one of the two prices, a limit without prices, or a limit that allows no call.
 
     """
 
@@ -60,6 +60,8 @@ class Budget:
             raise H2HTalkError("give both --price-in and --price-out, per million tokens; 0 means free")
         if max_cost is not None and price_in is None:
             raise H2HTalkError("--max-cost needs --price-in and --price-out, per million tokens")
+        if max_cost == 0 and (price_in or price_out):
+            raise H2HTalkError("--max-cost 0 allows no call at these prices; give more, or estimate with --dry-run")
         self._prices = (price_in or 0.0, price_out or 0.0)
         self._max_cost = max_cost
         self._in_flight: list[Usage] = []

@@ -1,6 +1,6 @@
 """What a judge sees of a run: answers, each with its rubric, reference and prompt (without the SAP principles)."""
 
-__all__ = ["JudgeItem", "judge_item", "judge_items", "probe_context", "probe_rubric"]
+__all__ = ["JudgeItem", "judge_item", "judge_items", "probe_context", "probe_item", "probe_rubric"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def judge_items(run: Run) -> list[JudgeItem]:
     """
     pairs = zip(run.records, run.predictions, strict=True)
     if run.is_probe_run:
-        return [_probe_item(record, line["prediction"]) for record, line in pairs]
+        return [probe_item(record, line["prediction"]) for record, line in pairs]
     items = [judge_item(record, line["prediction"]) for record, line in pairs if TASKS[record["task"]].judged]
     if not items:
         names = ", ".join(task.name for task in TASKS.values() if task.judged)
@@ -61,7 +61,8 @@ def judge_item(record: Mapping[str, Any], answer: str) -> JudgeItem:
     return JudgeItem(record["id"], rubric, context, {"reference": record["reference"], "answer": answer})
 
 
-def _probe_item(record: Mapping[str, Any], answer: str) -> JudgeItem:
+def probe_item(record: Mapping[str, Any], answer: str) -> JudgeItem:
+    """An answer to a record of a probe set as a judge sees it."""
     context = _context(render_probe(record, sap=False))
     blocks = {"reference": record["reference"], "answer": answer}
     return JudgeItem(record["id"], probe_rubric(record), context, blocks, probe_context(record))

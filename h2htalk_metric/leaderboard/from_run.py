@@ -79,20 +79,34 @@ def _judge_and_review(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def _safety(run: Run) -> dict[str, dict[str, Any]]:
-    """Figures of the safety probe, with the full persona and without it; empty if it was not run."""
+    """Figures of the safety probe, with the full persona and without it; empty if it was not run.
+
+    Those of the roll-out if there is one, over the dangerous scenarios.
+    """
     result = read_result(run, "safety")
     if result is None:
         return {}
-    safety: dict[str, Any] = {"probe": result["probe"], "interactions": result["n"], "scenarios": result["scenarios"]}
-    for variant in (name for name in ("with", "without") if name in result["variants"]):
-        for source in (source for source in (JUDGE, PEOPLE) if source in result["variants"][variant]):
-            counts, figures = result["variants"][variant][source], result["figures"][variant].get(source, {})
+    mode, measured = next(iter(result["modes"].items()))
+    safety: dict[str, Any] = {"probe": result["probe"], "mode": mode}
+    safety |= {"interactions": result["n"], "scenarios": result["scenarios"]}
+    for variant in (name for name in ("with", "without") if name in measured["variants"]):
+        for source in (source for source in (JUDGE, PEOPLE) if source in measured["variants"][variant]):
+            groups = measured["figures"][variant]
+            counts, figures = measured["variants"][variant][source], _of_groups(groups, source)
             prefix = f"{variant} SAP, {source}:"
             safety |= {f"{prefix} rated by": ", ".join(counts["by"]), f"{prefix} unscored": counts["unscored"]}
             for key, measure in MEASURES.items():
                 if key in figures:
                     safety[f"{prefix} {measure.label}"] = _with_interval(figures[key])
     return {"safety": safety}
+
+
+def _of_groups(groups: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Each measure over the dangerous scenarios; over the harmless ones if it is about these only."""
+    figures: dict[str, Any] = {}
+    for group in ("lookalike", "danger", "all"):
+        figures |= groups.get(group, {}).get(source, {})
+    return figures
 
 
 def _with_interval(figure: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """The row of a submission: everything that the board computed from its raw answers."""
 
-__all__ = ["FULL_SIZE", "ROW_VERSION", "Row", "Sample"]
+__all__ = ["FULL_SIZE", "ROW_VERSION", "Level", "Row", "Sample"]
 
 from datetime import datetime
 from functools import cached_property
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.stats.clusters import ClusterSums
 
-ROW_VERSION = 6
+ROW_VERSION = 7
 """Increase it whenever rows are computed in another way; stored rows of other versions are not read but recomputed."""
 
 FULL_SIZE = sum(task.count for task in TASKS.values())
@@ -36,6 +36,27 @@ class Sample(BaseModel):
     score: float
 
 
+class Level(BaseModel):
+    """The records of one level of need, difficulty, turns or emotion.
+
+    Attributes:
+        factor: for instance ``need``.
+        level: for instance ``implicit``.
+        n: number of records.
+        value: mean S times 100.
+        interval: its 95% interval, clustered by relationship; None if it is undefined.
+
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    factor: str
+    level: str
+    n: int
+    value: float
+    interval: tuple[float, float] | None
+
+
 class Row(BaseModel):
     """A submission as the board ranks it.
 
@@ -50,6 +71,10 @@ class Row(BaseModel):
         n: number of answers.
         cells: S times 100 by cell of Table 2; None if the cell needs a config that the run does not have.
         intervals: 95% interval by cell, clustered by relationship; without cells that have only one cluster.
+        detectable: smallest difference to an independent run that a test finds (80% power, 5% level), by cell.
+        levels: S by kind of record.
+        need_effects: unsaid minus explicit needs in S times 100: value and ends of the interval of the comparisons
+            ``raw``, ``within_config`` and ``adjusted``; empty if the run has too few records.
         tasks: per config the means of the components and composite and the format_rate, 0..1, and counts.
         memory_labels: see :meth:`h2htalk_metric.runs.scoring.RunScores.memory_labels`.
         ss: whether the board computed SS itself or took the claimed one.
@@ -71,6 +96,9 @@ class Row(BaseModel):
     n: int
     cells: dict[str, float | None]
     intervals: dict[str, tuple[float, float]]
+    detectable: dict[str, float]
+    levels: list[Level]
+    need_effects: dict[str, tuple[float, float, float]]
     tasks: dict[str, dict[str, float]]
     memory_labels: dict[str, float | None]
     ss: Literal["recomputed", "claimed"]

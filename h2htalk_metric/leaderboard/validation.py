@@ -2,6 +2,7 @@
 
 __all__ = ["board_records", "embedder_config", "has_board_records", "load_board_embedder", "validate"]
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,18 +16,21 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of, prompts_hash
 from h2htalk_datasets.prompts import SAP
-from h2htalk_metric.leaderboard.row import FULL_SIZE, ROW_VERSION, Row, Sample
+from h2htalk_metric.leaderboard.row import FULL_SIZE, ROW_VERSION, Level, Row, Sample
 from h2htalk_metric.leaderboard.submission import Answer, Submission, digest_of
 from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.metrics.lexical import LEXICAL
 from h2htalk_metric.metrics.signature import lexical_rules
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER, DEMO_NAME, Embedder, load_embedder
 from h2htalk_metric.runs.scoring import RunScores, score_answers
+from h2htalk_metric.runs.slices import FACTORS, need_effects, slices
+from h2htalk_metric.stats.intervals import row_detectable
 
 _TOLERANCE = 1e-4  # of a claimed mean, 0..1: 0.01 in the table
 # Half precision on a GPU and single precision on a CPU differ in the third digit. The board shows its own SS, so this
 # only has to tell a rounding difference from another embedder or an invented value: 0.5 in the table.
 _SS_TOLERANCE = 5e-3
+_DECIMALS = 3  # of derived figures, so that a row stays small
 _RECOMPUTABLE = (DEFAULT_EMBEDDER, DEMO_NAME)  # a sender cannot make the board load any other model
 
 Records = Sequence[dict[str, Any]]
@@ -66,6 +70,9 @@ def validate(submission: Submission, *, allow_partial: bool = False, embedder: E
         n=len(records),
         cells=scores.row(),
         intervals={cell: (one.low, one.high) for cell, one in scores.intervals().items() if one.defined},
+        detectable={cell: round(one, _DECIMALS) for cell, one in row_detectable(sums).items() if not math.isnan(one)},
+        levels=_levels(scores),
+        need_effects=_need_effects(scores),
         tasks={str(task): line for task, line in scores.by_task().to_dict("index").items()},
         memory_labels=_memory_labels(submission, scores, embedder),
         ss="claimed" if embedder is None else "recomputed",
@@ -231,6 +238,31 @@ def _memory_labels(submission: Submission, scores: RunScores, embedder: Embedder
     if labels and embedder is None:
         labels["content_composite"] = submission.claims.content_composite
     return labels
+
+
+def _levels(scores: RunScores) -> list[Level]:
+    return [
+        Level(
+            factor=factor,
+            level=one.level,
+            n=one.n,
+            value=round(one.score.value, _DECIMALS),
+            interval=(round(one.score.low, _DECIMALS), round(one.score.high, _DECIMALS)) if one.score.defined else None,
+        )
+        for factor in FACTORS
+        for one in slices(scores, factor)
+    ]
+
+
+def _need_effects(scores: RunScores) -> dict[str, tuple[float, float, float]]:
+    effects = need_effects(scores)
+    if effects is None:
+        return {}
+    named = {"raw": effects.raw, "within_config": effects.within_config, "adjusted": effects.adjusted}
+    return {
+        name: (round(effect.value, _DECIMALS), round(effect.low, _DECIMALS), round(effect.high, _DECIMALS))
+        for name, effect in named.items()
+    }
 
 
 def _samples(scores: RunScores) -> dict[str, list[Sample]]:

@@ -1,6 +1,6 @@
 """Answers made worse in known ways, to see which faults S and the fact check notice."""
 
-__all__ = ["CONSTANTS", "DISTORTIONS", "another_reference", "falsified"]
+__all__ = ["CONSTANTS", "DISTORTIONS", "another_reference", "falsified", "first_half"]
 
 import random
 import re
@@ -71,7 +71,8 @@ def _padded(answer: str, record: Mapping[str, Any]) -> str:
     return answer + _TAIL
 
 
-def _first_half(answer: str, record: Mapping[str, Any]) -> str | None:
+def first_half(answer: str, record: Mapping[str, Any]) -> str | None:
+    """The first half of the words of an answer; None if it has only one word."""
     words = answer.split(" ")
     return " ".join(words[: len(words) // 2]) or None
 
@@ -92,7 +93,7 @@ def _constant(answer: str, record: Mapping[str, Any]) -> str:
 DISTORTIONS: dict[str, Callable[[str, Mapping[str, Any]], str | None]] = {
     "falsified facts": falsified,
     "generic warm tail": _padded,
-    "first half": _first_half,
+    "first half": first_half,
     "echo": _echo,
     "constant": _constant,
 }

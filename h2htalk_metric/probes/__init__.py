@@ -1,6 +1,9 @@
 """Answers to the probe sets, scored criterion by criterion by a judge, by people, or both.
 
-safety.py        SafetyHighRisk with the persona, without it, and without each principle (the paper's Table 3)
+safety.py        SafetyHighRisk with the persona, without it, and with other texts (the paper's Table 3)
+safety_groups.py dangerous and harmless scenarios, first turns, and the paired tests
+rollout.py       SafetyHighRisk turn by turn, with the model's own earlier answers
+variants.py      the variants of the persona
 instructions.py  InstructionFollowing by family, emotion and implicitness; what an unsaid need costs (Fig. 7)
 conversation.py  conversations in which a second model plays a user whose need changes
 model.py         the model of a run, asked again with the settings of the run

@@ -5,7 +5,14 @@ RUN/probes/conversation/transcripts/*.json  one conversation each, written again
 RUN/probes/conversation/judgements.jsonl    judgements of whole conversations
 """
 
-__all__ = ["CRITERIA", "conversation_items", "measure_conversations", "read_transcripts", "run_conversations"]
+__all__ = [
+    "CRITERIA",
+    "conversation_items",
+    "expected_items",
+    "measure_conversations",
+    "read_transcripts",
+    "run_conversations",
+]
 
 import json
 from collections.abc import Mapping, Sequence
@@ -43,11 +50,19 @@ CRITERIA = {
 """The judge's criteria with their labels, in the order of the rubric."""
 
 _MAX_USER_TOKENS = 96  # one to three short sentences
+_EXPECTED_WORDS = {"user": 25, "companion": 50}  # of a message that is not written yet
 _ALWAYS_MEASURED = ("shown", "before")  # the others only where the user showed the change
 
 
 def run_conversations(
-    folder: Path, companion: Engine, user: Engine, settings: Settings, *, turns: int = 8, limit: int | None = None
+    folder: Path,
+    companion: Engine,
+    user: Engine,
+    settings: Settings,
+    *,
+    turns: int = 8,
+    limit: int | None = None,
+    user_thinking_tokens: int = 0,
 ) -> None:
     """Run all conversations to their end; each continues after its last message.
 
@@ -58,19 +73,22 @@ def run_conversations(
         settings: of the companion: persona, seed and thinking tokens.
         turns: most messages of the user.
         limit: number of briefs, from the first one; None for all.
+        user_thinking_tokens: extra tokens for the thoughts of the user's model, which are cut from its messages.
 
     Raises:
-        H2HTalkError: the folder has other conversations, or a model gave no answer.
+        H2HTalkError: the folder has other conversations, a model gave no answer, or the user's model had no tokens left
+            after its thoughts.
 
     """
     briefs = load_briefs()[:limit]
     run = RunFolder(folder)
     run.lock()
     try:
-        _write_manifest(run, companion, user, briefs, settings, turns)
+        _write_manifest(run, companion, user, briefs, settings, turns, user_thinking_tokens)
+        max_user_tokens = _MAX_USER_TOKENS + user_thinking_tokens
         with progress_bar("conversations", len(briefs)) as progress:
             for brief in briefs:
-                _run_conversation(folder, brief, companion, user, settings, turns)
+                _run_conversation(folder, brief, companion, user, settings, turns, max_user_tokens)
                 progress.update()
     finally:
         run.unlock()
@@ -90,6 +108,22 @@ def conversation_items(folder: Path) -> list[JudgeItem]:
         for transcript in read_transcripts(folder)
         if transcript["ended"] and _user_messages(transcript["history"]) >= briefs[transcript["slug"]].turn
     ]
+
+
+def expected_items(folder: Path, *, turns: int, limit: int | None = None) -> list[JudgeItem]:
+    """What a judge will see: the finished conversations, and placeholders of the usual length for the others.
+
+    Args:
+        folder: of the conversations; it does not have to exist.
+        turns: messages of the user.
+        limit: number of briefs, from the first one; None for all.
+
+    """
+    finished = {item.id: item for item in conversation_items(folder)}
+    placeholder = [
+        {"role": role, "content": "word " * words} for _ in range(turns) for role, words in _EXPECTED_WORDS.items()
+    ]
+    return [finished.get(brief.slug) or _judge_item(brief, placeholder) for brief in load_briefs()[:limit]]
 
 
 def measure_conversations(folder: Path) -> dict[str, Any]:
@@ -135,29 +169,41 @@ def measure_conversations(folder: Path) -> dict[str, Any]:
 
 
 def _write_manifest(
-    run: RunFolder, companion: Engine, user: Engine, briefs: Sequence[Brief], settings: Settings, turns: int
+    run: RunFolder,
+    companion: Engine,
+    user: Engine,
+    briefs: Sequence[Brief],
+    settings: Settings,
+    turns: int,
+    user_thinking_tokens: int,
 ) -> None:
     principles = principles_of(settings.sap)
     manifest = {
         "format": 1,
         "dataset": {"tasks": [PROBE], "fingerprint": fingerprint(brief.model_dump() for brief in briefs)},
         "model": companion.identity(),
-        "user": user.identity(),
+        "user": user.identity() | ({"thinking_tokens": user_thinking_tokens} if user_thinking_tokens else {}),
         "prompts": {"sap": list(SAP) if principles is True else sorted(principles or ())},
         "turns": turns,
         "generation": {name: getattr(settings, name) for name in ("temperature", "top_p", "seed", "thinking_tokens")},
     }
     if run.exists and (differences := run.differences(manifest)):
         raise H2HTalkError(
-            f"cannot resume: settings differ from {run.path / 'run.json'}. Use the same --limit, --turns, --user and "
-            f"--model-url, or move the folder away. Differences: {differences}"
+            f"cannot resume: settings differ from {run.path / 'run.json'}. Use the same --limit, --turns, --model-url "
+            f"and options of the user's model, or move the folder away. Differences: {differences}"
         )
     (run.path / "transcripts").mkdir(parents=True, exist_ok=True)
     write_atomically(run.path / "run.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
 
 
 def _run_conversation(
-    folder: Path, brief: Brief, companion: Engine, user: Engine, settings: Settings, turns: int
+    folder: Path,
+    brief: Brief,
+    companion: Engine,
+    user: Engine,
+    settings: Settings,
+    turns: int,
+    max_user_tokens: int,
 ) -> None:
     """Continue one conversation to its end; every message is on disk before the next one."""
     file = _transcript_file(folder, brief)
@@ -176,8 +222,8 @@ def _run_conversation(
             history.append({"role": "companion", "content": _generate(companion, prompt, settings.seed + turn)})
             transcript["ended"] = "all turns" if turn == turns else None
         else:
-            prompt = Prompt(f"{brief.slug}/user", PROBE, PROBE, tuple(render_user(record, turn + 1)), _MAX_USER_TOKENS)
-            text = _generate(user, prompt, settings.seed + turn)
+            prompt = Prompt(f"{brief.slug}/user", PROBE, PROBE, tuple(render_user(record, turn + 1)), max_user_tokens)
+            text = _generate(user, prompt, settings.seed + turn, check_thoughts=True)
             if text:
                 history.append({"role": "user", "content": text})
             else:
@@ -185,12 +231,18 @@ def _run_conversation(
         write_atomically(file, json.dumps(transcript, indent=1, ensure_ascii=False) + "\n")
 
 
-def _generate(engine: Engine, prompt: Prompt, seed: int) -> str:
+def _generate(engine: Engine, prompt: Prompt, seed: int, *, check_thoughts: bool = False) -> str:
     engine.prepare([prompt])
     [(_, [answer])] = engine.stream([Batch((prompt,), seed)])
     if isinstance(answer, Failure):
         raise H2HTalkError(f"{prompt.id} got no answer ({answer.reason}); run the same command again to continue")
-    return answer.text.strip()
+    text = answer.text.strip()
+    if check_thoughts and not text and answer.reasoning:
+        raise H2HTalkError(
+            f"{prompt.id}: the user's model used all {prompt.max_new_tokens} tokens for its thoughts; move the folder "
+            "away and pass --user-thinking-tokens 1024 or more"
+        )
+    return text
 
 
 def _record(brief: Brief, history: Sequence[Mapping[str, str]]) -> dict[str, Any]:

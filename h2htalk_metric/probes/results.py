@@ -1,6 +1,7 @@
 """Folders and result files of the probes in a run folder.
 
-RUN/probes/safety/VARIANT/   a run over SafetyHighRisk per variant of the persona
+RUN/probes/safety/MODE/VARIANT/   a run over SafetyHighRisk per variant of the persona; MODE is rollout, where the model
+                             hears its own earlier answers, or teacher_forced, where it hears the references
 RUN/probes/instructions/     a run over InstructionFollowing
 RUN/probes/conversation/     transcripts and judgements
 RUN/probes/NAME.json         the result; NAME.md shows it
@@ -68,8 +69,19 @@ def write_result(run: Run | str | Path, probe: str, result: Mapping[str, Any]) -
     return file
 
 
+def _upgrade_safety(result: Mapping[str, Any]) -> dict[str, Any]:
+    """An earlier version heard the references only, and measured all scenarios together."""
+    measured = {key: result[key] for key in ("variants", "agreement", "signature")}
+    for key in ("figures", "tests"):
+        measured[key] = {variant: {"all": of_variant} for variant, of_variant in result[key].items()}
+    shared = {key: result[key] for key in ("probe", "model", "baseline", "n", "scenarios")}
+    return shared | {"modes": {"teacher_forced": measured}, "mode_effect": {}}
+
+
 def _upgrade_result(result: dict[str, Any]) -> dict[str, Any]:
-    """Rename the keys of an InstructionFollowing result that h2htalk 0.1 wrote."""
+    """Convert the results of earlier versions: renamed keys, and safety results without modes and groups."""
+    if result["probe"] == "SafetyHighRisk" and "modes" not in result:
+        result = _upgrade_safety(result)
     if "gaps" in result:
         result["differences"] = result.pop("gaps")
     renamed = {"mood": "emotion", "faintness": "implicitness"}

@@ -9,7 +9,7 @@ from typing import Any
 from h2htalk_datasets.files import write_atomically
 from h2htalk_metric.judge.judged_run import read_judged
 from h2htalk_metric.probes.results import PROBE_COMMANDS, read_result
-from h2htalk_metric.reports import judged_tables, probe_tables, run_tables, slice_tables
+from h2htalk_metric.reports import judged_tables, probe_tables, run_tables, safety_tables, slice_tables
 from h2htalk_metric.reports.answers import read_answers
 from h2htalk_metric.reports.html import report_page
 from h2htalk_metric.reports.markdown import markdown
@@ -44,7 +44,7 @@ def report_sections(run: Run) -> list[Section]:
 def probe_section(probe: str, result: Mapping[str, Any]) -> Section:
     """The section of a probe's result; `probe` is one of :data:`PROBE_COMMANDS`."""
     sections = {
-        "safety": probe_tables.safety,
+        "safety": safety_tables.safety,
         "instructions": probe_tables.instructions,
         "conversation": probe_tables.conversation,
     }

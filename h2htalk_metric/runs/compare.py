@@ -1,6 +1,6 @@
 """``h2htalk compare A B``: two runs over the same records, tested pair by pair."""
 
-__all__ = ["check_comparable", "compare_need", "compare_runs", "compare_slices"]
+__all__ = ["check_comparable", "compare_need", "compare_runs", "compare_slices", "difference_sums"]
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import RunScores, read_scores
 from h2htalk_metric.runs.slices import FACTORS, NeedEffects, levels_of, need_effects
+from h2htalk_metric.stats.clusters import ClusterSums
 from h2htalk_metric.stats.significance import PairedTest, holm, paired_row_tests, paired_test
 
 _SAME_METRIC = (
@@ -43,6 +44,19 @@ def compare_runs(
     check_comparable(one, other)
     values, others = ({task: 100 * s for task, s in scores.composites().items()} for scores in (one, other))
     return paired_row_tests(values, others, one.clusters(), resamples=resamples, seed=seed)
+
+
+def difference_sums(first: Run | str | Path, second: Run | str | Path) -> ClusterSums:
+    """Differences of two runs in S times 100, summed per relationship and config.
+
+    Raises:
+        H2HTalkError: see :func:`compare_runs`.
+
+    """
+    one, other = read_scores(first), read_scores(second)
+    check_comparable(one, other)
+    values, others = one.composites(), other.composites()
+    return ClusterSums.of({task: 100 * (values[task] - others[task]) for task in values}, one.clusters())
 
 
 def compare_slices(

@@ -97,6 +97,8 @@ class Run:
     def records(self) -> list[dict[str, Any]]:
         """The record of each prediction, of the eleven tasks or of a probe set, in the same order.
 
+        In a roll-out, histories have the model's own answers (see :mod:`h2htalk_metric.probes.rollout`).
+
         Raises:
             H2HTalkError: the installed dataset is not the run's.
 
@@ -106,6 +108,10 @@ class Run:
             raise H2HTalkError(
                 f"{self.path} was made with another version of the dataset; install that version to read it"
             )
+        if self.manifest["dataset"].get("rollout"):  # the fingerprint is that of the probe set, without the answers
+            return [
+                record | {"history": line["history"]} for record, line in zip(records, self.predictions, strict=True)
+            ]
         return records
 
     def answers(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ arXiv 2411.00640). Without clusters each item is its own cluster.
 
 __all__ = ["ClusterSums", "Clusters", "Items"]
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,6 +89,17 @@ class ClusterSums:
     def cells(self) -> dict[str, np.ndarray]:
         """Weights of the configs in every cell of a row of Table 2 that these configs allow."""
         return cell_weights(self.tasks)
+
+    def only(self, tasks: Sequence[str]) -> "ClusterSums":
+        """The sums of some of the configs, in their order here."""
+        columns = [column for column, task in enumerate(self.tasks) if task in tasks]
+        used = self.counts[:, columns].any(axis=1)
+        return ClusterSums(
+            tuple(self.tasks[column] for column in columns),
+            self.sums[used][:, columns],
+            self.counts[used][:, columns],
+            self.squares[columns],
+        )
 
     def minus(self, other: "ClusterSums") -> "ClusterSums":
         """Sums of the differences of the same items in the same clusters.

@@ -3,11 +3,12 @@
 import json
 
 from h2htalk_datasets.generation.config import Settings
-from h2htalk_datasets.generation.requests import chosen_probes, prompt_of
+from h2htalk_datasets.generation.requests import chosen_probes
 from h2htalk_datasets.generation.run import generate
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.metrics.similarity import Embedder
+from h2htalk_metric.probes.safety import measure_safety
 from helpers.board_runs import HashedWords
 from helpers.paths import TEST_DATA
 from helpers.servers import scripted
@@ -18,12 +19,15 @@ CRITERIA = [criterion.name for criterion in load_rubric("SafetyHighRisk").criter
 
 
 def companion(name):
-    """A server that gives a scripted companion's answers, whatever the persona."""
+    """A server that gives a scripted companion's answers, whatever the persona and the earlier answers."""
     said = {line["id"]: line["prediction"] for line in map(json.loads, (SCRIPTED / f"{name}.jsonl").open())}
-    by_prompt = {
-        prompt_of(row, True).messages[1]["content"]: said[row["id"]] for row in chosen_probes("SafetyHighRisk")
-    }
-    return scripted(lambda request: by_prompt[request["messages"][1]["content"]])
+    by_last_turn = {row["history"][-1]["content"]: said[row["id"]] for row in chosen_probes("SafetyHighRisk")}
+
+    def answer(request):
+        prompt = request["messages"][1]["content"]
+        return by_last_turn[max(by_last_turn, key=prompt.rfind)]
+
+    return scripted(answer)
 
 
 def answers_of(name, folder, limit=None):
@@ -32,6 +36,17 @@ def answers_of(name, folder, limit=None):
         settings = Settings(model=name, probe="SafetyHighRisk", base_url=server.url, limit=limit, batch_size=1)
         generate(settings, folder)
     return folder
+
+
+def measured(variants, **options):
+    """The result of teacher-forced variants, and the part of it that is about this mode."""
+    result = measure_safety({"teacher_forced": variants}, HASHED, **options)
+    return result, result["modes"]["teacher_forced"]
+
+
+def figures_of(variants, variant, source="judge", group="danger"):
+    """The figures of one teacher-forced variant."""
+    return measured(variants)[1]["figures"][variant][group][source]
 
 
 def safety_verdict(**marks):

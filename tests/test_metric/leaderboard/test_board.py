@@ -43,6 +43,7 @@ from h2htalk_metric.metrics.lexical import lexical
 from h2htalk_metric.probes.results import write_result
 from h2htalk_metric.probes.safety import measure_safety
 from h2htalk_metric.runs.scoring import read_scores
+from h2htalk_metric.runs.slices import slices
 from h2htalk_metric.stats.aggregate import CELLS
 from h2htalk_metric.stats.clusters import ClusterSums
 from h2htalk_metric.stats.significance import paired_row_tests
@@ -81,6 +82,12 @@ def test_a_full_run_is_accepted_and_has_the_intervals_of_its_report(tmp_path):
     )
     for cell, (low, high) in row.intervals.items():
         assert (low, high) == pytest.approx(read_scores(run).intervals()[cell][1:])
+    needs = {one.level: one for one in row.levels if one.factor == "need"}
+    for one in slices(read_scores(run), "need"):
+        assert (needs[one.level].n, needs[one.level].value) == (one.n, pytest.approx(one.score.value, abs=1e-3))
+    assert set(row.need_effects) == {"raw", "within_config", "adjusted"} and set(row.detectable) == set(CELLS)
+    page = run_page(Storage(tmp_path / "board"), row.digest)
+    assert "implicit" in page and "Unsaid minus explicit needs" in page and "detectable" in page
     line = (tmp_path / "board" / "rows.jsonl").read_text()
     assert len(line) < 20_000 and row.sums.sums.shape == (50, 11)
 
@@ -118,7 +125,7 @@ def test_safety_figures_are_shown_as_claimed(run, tmp_path):
     with scripted(lambda _: safety_verdict(no_dismissal=0)) as server:
         for variant_run in variants.values():
             judge_run(variant_run, [Judge(StructuredChat("m", server.url))], Panel(("m",), server=server.url))
-    write_result(probed, "safety", measure_safety(variants, HASHED))
+    write_result(probed, "safety", measure_safety({"teacher_forced": variants}, HASHED))
     storage = Storage(tmp_path / "board", allow_partial=True)
     row = storage.submit(pack(make_submission(probed, "1-8B")))
     safety = storage.submission(row).claims.claimed_only["safety"]

@@ -55,7 +55,7 @@ def test_a_damaged_row_does_not_take_the_board_down(tree, tmp_path, capsys):
     open_board = Storage(tmp_path)
     first, second = (tmp_path / "rows.jsonl").read_text().splitlines()
     capsys.readouterr()
-    for damage in (first[:50], '{"version": 6, "digest": 3}', "[]", "\x00"):
+    for damage in (first[:50], '{"version": 7, "digest": 3}', "[]", "\x00"):
         (tmp_path / "rows.jsonl").write_text(f"{damage}\n{second}\n")
         assert open_board.rows() == open_board.rows() == [good]
     printed = capsys.readouterr().err

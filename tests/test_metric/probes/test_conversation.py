@@ -128,3 +128,34 @@ def test_a_conversation_that_ends_before_the_change_is_counted_and_not_judged(tm
         assert judge.requests == []
     result = read_result(run, "conversation")
     assert (result["conversations"], result["before_the_change"], result["figures"]) == (2, 2, {})
+
+
+def test_a_thinking_user_has_room_for_its_thoughts_which_the_companion_never_sees(tmp_path):
+    def think(request):
+        return "<think>" + "Who am I here? " * 20 + "</think>Could it be let out?"
+
+    with scripted(lambda _: "Yes.") as model, scripted(think) as user:
+        run = run_behind(model, tmp_path / "run")
+        conversation(run_folder=run, user="u", user_url=user.url, limit=1, turns=4, user_thinking_tokens=500)
+        assert {request["max_tokens"] for request in user.requests} == {596}
+        assert not any("Who am I here?" in str(request) for request in model.requests)
+        with pytest.raises(H2HTalkError, match="user.thinking_tokens: 500 -> "):
+            conversation(run_folder=run, user="u", user_url=user.url, limit=1, turns=4)
+    [transcript] = read_transcripts(probe_folder(run, "conversation"))
+    assert {turn["content"] for turn in transcript["history"][2::2]} == {"Could it be let out?"}
+
+
+def test_a_user_that_only_thinks_is_an_error_and_not_a_silent_user(tmp_path):
+    with scripted(lambda _: "Yes.") as model, scripted(lambda _: "<think>Who am I") as user:
+        run = run_behind(model, tmp_path / "run")
+        with pytest.raises(H2HTalkError, match="all 96 tokens for its thoughts.*--user-thinking-tokens"):
+            conversation(run_folder=run, user="u", user_url=user.url, limit=1)
+
+
+def test_the_brief_is_folded_into_the_prompt_of_a_user_model_without_a_system_role(tmp_path):
+    with scripted(lambda _: "Yes.") as model, scripted(lambda _: "No.") as user:
+        run = run_behind(model, tmp_path / "run")
+        conversation(run_folder=run, user="u", user_url=user.url, limit=1, turns=4, fold_system=True)
+        assert all([m["role"] for m in request["messages"]] == ["user"] for request in user.requests)
+        assert all("You play Emil" in request["messages"][0]["content"] for request in user.requests)
+        assert all(request["messages"][0]["role"] == "system" for request in model.requests)  # as its run says

@@ -40,7 +40,7 @@ def probed(tmp_path_factory):
         run = run_behind(model, tmp_path / "run")
         instructions(run_folder=run, limit=12, judge="j", base_url=judge.url)
         conversation(run_folder=run, user="u", user_url=model.url, limit=1)
-    write_result(run, "safety", measure_safety(variants, HASHED) | {"model": HOSTILE})
+    write_result(run, "safety", measure_safety({"teacher_forced": variants}, HASHED) | {"model": HOSTILE})
     return run
 
 
