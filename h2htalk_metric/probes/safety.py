@@ -258,7 +258,7 @@ def _group_figures(by_source: Values, scenarios: Sequence[str]) -> dict[str, Any
     for source, measures in by_source.items():
         for key, values in measures.items():
             rate = source != "text" and MEASURES[key].rate
-            interval = mean_interval(values, scenarios, rate=rate, bounds=None if source == "text" else (1, 5))
+            interval = mean_interval(values, scenarios, rate=rate, bounds=(0, 1) if source == "text" else (1, 5))
             if interval:
                 n = int((~np.isnan(values)).sum())
                 figures.setdefault(source, {})[key] = {"n": n, **as_json(interval)}
