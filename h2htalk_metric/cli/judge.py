@@ -45,25 +45,37 @@ def judge_command(
 
 
 def _print_estimate(run_folder: Path, judges: "list[Judge]", panel: "Panel", prices: PriceOptions) -> None:
+    from h2htalk_metric.judge.flags import certain_flags
     from h2htalk_metric.judge.judge_items import judge_items
     from h2htalk_metric.judge.judge_run import open_jobs
+    from h2htalk_metric.judge.panel_scores import composites_of
+    from h2htalk_metric.runs.run import Run
 
-    items = judge_items(run_folder)
-    print_estimate(len(items), judges, open_jobs(run_folder, items, judges, panel), prices)
+    run = Run(run_folder)
+    items = judge_items(run)
+    if not run.is_probe_run and (run.path / "scores.parquet").exists():
+        print(certain_flags(composites_of(run), panel))
+    print_estimate(len(items), judges, open_jobs(run.path, items, judges, panel), prices)
 
 
 def _judge(run_folder: Path, judges: "list[Judge]", panel: "Panel", max_connections: int) -> None:
+    from h2htalk_metric.judge.flags import flag_summary
     from h2htalk_metric.judge.judge_run import judge_run
+    from h2htalk_metric.judge.panel import Panel
+    from h2htalk_metric.judge.panel_scores import panel_scores
     from h2htalk_metric.reports.report import print_report, write_report
     from h2htalk_metric.runs.run import Run
 
     num_open = judge_run(run_folder, judges, panel, max_connections=max_connections)
+    run = Run(run_folder)
+    has_j = not run.is_probe_run and (run.path / "scores.parquet").exists()
+    if has_j:
+        print(flag_summary(panel_scores(run), Panel.read(run.path) or panel))
     print_usage(judges)
     print_stopped(judges, num_open)
-    run = Run(run_folder)
     if run.is_probe_run:
         print("these judgements are part of a probe; to see its result, run: h2htalk probe safety or instructions")
-    elif not (run.path / "scores.parquet").exists():
+    elif not has_j:
         print(f"J also needs S; run: h2htalk score {run_folder}")
     else:
         print_report(run)

@@ -46,6 +46,7 @@ def page(
     """Open the page on localhost (the word `page` may be omitted); the first call selects the answers."""
     from h2htalk_metric.review.rating_page import serve
 
+    _print_flags(run_folder)
     reviews = _reviews(run_folder, {"controls": controls, "sample": sample, "seed": seed})
     print(f"{len(reviews.items)} items; marks are saved in {reviews.file}. Press Ctrl+C to stop.")
     serve(reviews, port)
@@ -87,6 +88,19 @@ def import_(
     _select_probe_items(run_folder)
     added, present = import_reviews(run_folder, file)
     print(f"{added} added, {present} were there already")
+
+
+def _print_flags(run_folder: Path) -> None:
+    """Say which share of a judged run is flagged, and why, before anyone reads the answers."""
+    from h2htalk_metric.judge.flags import flag_summary
+    from h2htalk_metric.judge.panel import Panel
+    from h2htalk_metric.judge.panel_scores import panel_scores
+    from h2htalk_metric.runs.run import Run
+
+    run = Run(run_folder)
+    panel = Panel.read(run.path)
+    if panel and (run.path / "scores.parquet").exists() and not run.is_probe_run:
+        print(flag_summary(panel_scores(run), panel))
 
 
 def _select_probe_items(run_folder: Path) -> None:

@@ -12,6 +12,7 @@ judgement.py     RUN/judgements.jsonl
 panel.py         RUN/judge.json
 judge_run.py     all answers of a run
 blend.py         J from S and the judge's score
+flags.py         how many answers are flagged, and why
 panel_scores.py  the panel's scores and J as a table
 judged_run.py    the same with people's scores
 ratings.py       scores of probe runs, by judges or by people

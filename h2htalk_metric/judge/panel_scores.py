@@ -1,6 +1,6 @@
 """The panel's scores of a run, joined with the composite: J (Eq. 3) and flags (Eq. 4), without people's scores."""
 
-__all__ = ["panel_scores"]
+__all__ = ["composites_of", "panel_scores"]
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.blend import blend, flagged
 from h2htalk_metric.judge.judge_items import JudgeItem, judge_items
 from h2htalk_metric.judge.judgement import Judgement, unscored_reason, valid_judgements
@@ -46,6 +47,13 @@ def panel_scores(run: Run) -> pd.DataFrame:
         for item in items
     ]
     return pd.DataFrame(rows)
+
+
+def composites_of(run: Run) -> pd.DataFrame:
+    """S of the answers of a scored run that enter J. Columns: id, task, relationship, composite (0..1)."""
+    scores = read_scores(run).items
+    is_judged = scores["task"].map(lambda task: TASKS[task].judged)
+    return scores.loc[is_judged, ["id", "task", "relationship", "composite"]].reset_index(drop=True)
 
 
 def _scores(item: JudgeItem, composite: float, judgements: Sequence[Judgement], panel: Panel) -> dict[str, Any]:

@@ -4,6 +4,7 @@ __all__ = ["judged", "reviewed"]
 
 from collections.abc import Mapping
 
+from h2htalk_metric.judge.flags import flag_summary
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.run_tables import per_task
@@ -28,6 +29,7 @@ def judged(judged_run: JudgedRun) -> Section:
         "judged",
         "Judged",
         (
+            flag_summary(judged_run.items, panel),
             f"J = {panel.alpha:g} S5 + {1 - panel.alpha:g} J_judge (Eq. 3), from 0 to 5, with S5 = 5 S of these "
             f"answers. {sources} J does not change S. Intervals are 95%.",
             _means(judged_run),
