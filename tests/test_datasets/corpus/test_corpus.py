@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from datasets import List, Value
 
 from h2htalk_datasets import TASKS
 from h2htalk_datasets.authors_release import authors_release
 from h2htalk_datasets.corpus.build import DATA, build
 from h2htalk_datasets.corpus.checks import check_corpus, check_counts, check_records, check_references
 from h2htalk_datasets.corpus.sources import SOURCES, load_cast, read_sources, source_files
+from h2htalk_datasets.corpus.speech import check_speech, commands
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.schema import features
 
@@ -133,7 +135,7 @@ def test_unreadable_yaml_is_named(tmp_path):
     assert errors[0].startswith("01-brakewoman.yaml: not readable as YAML")
 
 
-def test_points_and_alternatives_are_read_and_not_yet_columns(tmp_path):
+def test_points_and_alternatives_are_columns(tmp_path):
     def change(source):
         source["records"]["DialogueBase"][0].update(points=["Says when."], alternatives=["At noon.", "Noon."])
 
@@ -141,7 +143,8 @@ def test_points_and_alternatives_are_read_and_not_yet_columns(tmp_path):
     assert not errors
     record = next(record for record in records if record.task == "DialogueBase")
     assert (record.points, record.alternatives) == (["Says when."], ["At noon.", "Noon."])
-    assert not {"points", "alternatives"} & set(features())
+    columns = features()
+    assert columns["points"] == columns["alternatives"] == List(Value("string"))
 
 
 def first(records, task, **changes):
@@ -214,3 +217,36 @@ def test_the_published_release_repeats_itself_more(release_folder, everything):
     for rule in ["exact duplicate references of a task", *rules]:
         assert mine[rule] < theirs[rule], rule
     assert not {rule for rule in mine if "near duplicates" in rule and mine[rule] > theirs[rule]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("fifteen emotions", lambda r: first(r, "DialogueEmotion", emotion="pride")),
+        ("feeling word", lambda r: first(r, "DialogueEmotion", reference="Tell me what happened then.")),
+        ("3 to 9 turns", lambda r: first(r, "DialogueEmotion", history=r[0].history[-1:])),
+        ("content points", lambda r: first(r, "ItineraryResponse", points=[])),
+        ("has a command", lambda r: every(r, "Dialogue", reference="Sit down.")),
+        ("has a question", lambda r: every(r, "Dialogue", reference="Yes.")),
+        ("more than two names", lambda r: every(r, "Dialogue", reference="I saw Ann, then Bea, then Carl.")),
+        (
+            "distinctive phrase",
+            lambda r: [x.model_copy(update={"reference": "my purple umbrella sings"}) for x in r],
+        ),
+    ],
+)
+def test_each_check_of_speech_can_fail(records, rule, change):
+    assert not next(check for check in check_speech(change(records), partial=True) if rule in check.rule).passed
+
+
+def test_a_complete_corpus_needs_five_records_of_each_emotion(records):
+    (check,) = [check for check in check_speech(records, partial=False) if "fifteen emotions" in check.rule]
+    assert any(line.endswith("at least 5") for line in check.offenders)
+
+
+def test_commands_are_imperatives_at_the_start_of_a_sentence():
+    assert commands("Oh, sit down first. I sit here often. (nods) Call her tonight.") == [
+        "Oh, sit down first.",
+        "Call her tonight.",
+    ]
+    assert commands("Call her? You could sit down. He said to wait.") == []

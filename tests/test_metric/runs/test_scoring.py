@@ -1,16 +1,20 @@
 """The two files of a scored run: plain JSON, and never parts of two scorings."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
 from helpers.board_runs import HashedWords, make_run
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.loading import records_of
 from h2htalk_metric.metrics.similarity import Embedder
 from h2htalk_metric.runs import scoring
+from h2htalk_metric.runs.compare import compare_runs
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores, read_stored_scores, score_answers, score_run
+from h2htalk_metric.runs.verify import verify_run
 
 EMBEDDER = Embedder("hashed-words", HashedWords().encode)
 
@@ -127,3 +131,24 @@ def test_a_run_over_a_probe_set_has_no_s(run):
     (run / "run.json").write_text(json.dumps(manifest))
     with pytest.raises(H2HTalkError, match="answers a probe set, which has no S"):
         score_run(run, EMBEDDER)
+
+
+def test_the_best_of_all_references_counts_if_asked_for():
+    first, second = records_of("DialogueBase")[:2]
+    records = [{**first, "alternatives": ["Bring the umbrella, then."]}, {**second, "alternatives": []}]
+    answers = [{"prediction": "Bring the umbrella, then."}, {"prediction": second["reference"]}]
+    against_first, signature = score_answers(answers, records, embedder=EMBEDDER)
+    against_all, signature_of_all = score_answers(answers, records, embedder=EMBEDDER, references="all")
+    assert against_all["composite"][0] > 0.9 > against_first["composite"][0]
+    assert against_all["composite"][1] == against_first["composite"][1]
+    assert "references" not in signature and signature_of_all["references"] == "all"
+
+
+def test_a_run_scored_against_all_references_is_verified_and_not_compared_with_others(run, tmp_path):
+    other = shutil.copytree(run, tmp_path / "other")
+    score_run(other, EMBEDDER, "all")
+    assert verify_run(other, EMBEDDER) == []
+    with pytest.raises(H2HTalkError, match="signatures differ in references"):
+        compare_runs(run, other)
+    with pytest.raises(H2HTalkError, match="references is 'best'; it is one of: first, all"):
+        score_run(run, EMBEDDER, "best")
