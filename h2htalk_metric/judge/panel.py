@@ -9,7 +9,7 @@ from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
-from h2htalk_metric.judge.blend import ALPHA, TAU
+from h2htalk_metric.judge.blend import ALPHA, TAU, blend
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Panel:
     def same_judging(self, other: "Panel") -> bool:
         """Whether both give the same scores; alpha and tau only say what is made of them."""
         return replace(self, alpha=other.alpha, tau=other.tau) == other
+
+    def j(self, composite: float, judge_score: float) -> float:
+        """J of an answer (Eq. 3), see :func:`h2htalk_metric.judge.blend.blend`."""
+        return blend(composite, judge_score, self.alpha)
 
     @classmethod
     def read(cls, folder: Path) -> "Panel | None":
