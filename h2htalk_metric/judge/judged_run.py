@@ -137,4 +137,13 @@ def _signature(run: Run, panel: Panel) -> dict[str, Any]:
         "judge_seed": panel.seed,
         "alpha": panel.alpha,
         "tau": panel.tau,
-    } | ({"judge_server": panel.server} if panel.server else {})
+        **({"judge_server": panel.server} if panel.server else {}),
+        **({"judge_temperature": _temperature(panel)} if panel.default_temperature else {}),
+    }
+
+
+def _temperature(panel: Panel) -> str:
+    """Which judges have their model's default temperature instead of 0."""
+    if panel.default_temperature == panel.judges:
+        return "default"
+    return f"default for {','.join(panel.default_temperature)}"
