@@ -95,6 +95,7 @@ class ChatClient:
         timeout: seconds per attempt.
         retries: attempts after the first one.
         max_seconds: time from the start of a call after which no further attempt starts.
+        droppable: fields that are left out if the server rejects them, whatever their value.
 
     Attributes:
         model: its name.
@@ -113,6 +114,7 @@ class ChatClient:
         timeout: float = 120.0,
         retries: int = 6,
         max_seconds: float = 600.0,
+        droppable: Collection[str] = (),
     ) -> None:
         import openai
 
@@ -121,13 +123,17 @@ class ChatClient:
         self._timeout, self._retries, self._max_seconds = timeout, retries, max_seconds
         self._reached = False  # whether the server has ever replied
         self._lost_calls = 0  # calls without a connection since its last reply
-        self._fields = RequestFields()
+        self._fields = RequestFields(droppable)
         self._client = openai.AsyncOpenAI(
             api_key=self._key or "none",
             base_url=base_url or _OPENAI_URL,  # explicit, because the package reads another from the environment
             timeout=openai.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
             max_retries=0,
         )
+
+    def is_left_out(self, field: str) -> bool:
+        """Whether the server has rejected a field, so that it is not sent any more."""
+        return self._fields.is_left_out(field)
 
     async def complete(
         self,

@@ -47,7 +47,7 @@ def judge_command(
 def _print_estimate(run_folder: Path, judges: "list[Judge]", panel: "Panel", prices: PriceOptions) -> None:
     from h2htalk_metric.judge.flags import certain_flags
     from h2htalk_metric.judge.judge_items import judge_items
-    from h2htalk_metric.judge.judge_run import open_jobs
+    from h2htalk_metric.judge.judge_run import open_jobs, resumed
     from h2htalk_metric.judge.panel_scores import composites_of
     from h2htalk_metric.runs.run import Run
 
@@ -55,7 +55,8 @@ def _print_estimate(run_folder: Path, judges: "list[Judge]", panel: "Panel", pri
     items = judge_items(run)
     if not run.is_probe_run and (run.path / "scores.parquet").exists():
         print(certain_flags(composites_of(run), panel))
-    print_estimate(len(items), judges, open_jobs(run.path, items, judges, panel), prices)
+    jobs = open_jobs(run.path, items, judges, resumed(run.path, judges, panel))
+    print_estimate(len(items), judges, jobs, prices)
 
 
 def _judge(run_folder: Path, judges: "list[Judge]", panel: "Panel", max_connections: int) -> None:

@@ -67,12 +67,16 @@ def print_conversations(
 def _print_judging(
     items: "Mapping[Path, Sequence[JudgeItem]]", judges: "Sequence[Judge]", panel: "Panel | None", prices: PriceOptions
 ) -> None:
-    from h2htalk_metric.judge.judge_run import open_jobs
+    from h2htalk_metric.judge.judge_run import open_jobs, resumed
 
     if panel is None:
         print("no judge is named, so nothing would be judged")
         return
-    jobs = [job for folder, of_folder in items.items() for job in open_jobs(folder, of_folder, judges, panel)]
+    jobs = [
+        job
+        for folder, of_folder in items.items()
+        for job in open_jobs(folder, of_folder, judges, resumed(folder, judges, panel))
+    ]
     print_estimate(sum(map(len, items.values())), judges, jobs, prices)
 
 

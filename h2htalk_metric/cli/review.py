@@ -34,8 +34,13 @@ review_app = typer.Typer(
 @review_app.command()
 def page(
     run_folder: RunArgument,
+    most: Annotated[
+        int | None,
+        typer.Option(min=1, help="At most N answers, by config and J, controls included. Default: 100."),
+    ] = None,
     controls: Annotated[
-        int | None, typer.Option(min=0, help="Answers above tau. Default: as many as are flagged, at most 20.")
+        int | None,
+        typer.Option(min=0, help="Answers that are not flagged. Default: as many as are flagged, at least 20."),
     ] = None,
     sample: Annotated[
         int | None, typer.Option(min=1, help="Sample N answers at random; the run needs no judge.")
@@ -47,7 +52,7 @@ def page(
     from h2htalk_metric.review.rating_page import serve
 
     _print_flags(run_folder)
-    reviews = _reviews(run_folder, {"controls": controls, "sample": sample, "seed": seed})
+    reviews = _reviews(run_folder, {"sample": sample, "most": most, "controls": controls, "seed": seed})
     print(f"{len(reviews.items)} items; marks are saved in {reviews.file}. Press Ctrl+C to stop.")
     serve(reviews, port)
 
@@ -71,10 +76,13 @@ def export_(
     from h2htalk_metric.reports.judged_tables import reviewed
     from h2htalk_metric.reports.terminal import print_sections
     from h2htalk_metric.review import agreement
+    from h2htalk_metric.review.estimate import review_estimate
+    from h2htalk_metric.runs.run import Run
 
     _select_probe_items(run_folder)
     file = export_reviews(run_folder)
-    print_sections([reviewed(agreement(run_folder))])
+    run = Run(run_folder)
+    print_sections([reviewed(agreement(run), None if run.is_probe_run else review_estimate(run))])
     print(f"reviews: {file}")
 
 
@@ -115,13 +123,11 @@ def _select_probe_items(run_folder: Path) -> None:
 def _reviews(run_folder: Path, options: dict[str, int | None]) -> "Reviews":
     """The reviews of a run; if there are none, select the answers. Options of an existing review cannot change."""
     from h2htalk_metric.review import Reviews
-    from h2htalk_metric.review.sampling import review_items
+    from h2htalk_metric.review.sampling import start_review
 
     if not Reviews.exist(run_folder):
-        seed = options.get("seed") or 0
-        settings = {"controls": options.get("controls"), "sample": options.get("sample"), "seed": seed}
-        items = review_items(run_folder, count=settings["sample"], controls=settings["controls"], seed=seed)
-        return Reviews.create(run_folder, items, settings)
+        chosen = {name: options.get(name) for name in ("sample", "most", "controls")}
+        return start_review(run_folder, **chosen, seed=options.get("seed") or 0)
     reviews = Reviews(run_folder)
     changed = [
         f"--{name} {reviews.settings.get(name)} -> {value}"

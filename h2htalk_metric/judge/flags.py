@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from h2htalk_metric.judge.blend import blend, flagged
+from h2htalk_metric.judge.blend import flagged
 from h2htalk_metric.judge.panel import Panel
 
 _BEST = 5.0  # J_judge of a judge that gives every criterion its highest level
@@ -65,5 +65,5 @@ def certain_flags(composites: pd.DataFrame, panel: Panel) -> str:
         panel: who will judge, and how.
 
     """
-    count = sum(flagged(blend(composite, _BEST, panel.alpha), panel.tau) for composite in composites["composite"])
+    count = sum(flagged(panel.j(composite, _BEST), panel.tau) for composite in composites["composite"])
     return f"{count} of {len(composites)} answers will be flagged whatever the judge says: {why_flagged(panel)}."

@@ -46,7 +46,8 @@ class Judge:
     Attributes:
         chat: the model.
         num_explanations: explanations per position before scores (temperature 1, one seed each). With 0 the judge
-            scores first, at temperature 0, and explains afterwards.
+            scores first, at temperature 0, and explains afterwards. If its server refuses temperature 0, the model's
+            default is used.
         seed: of the first call.
         cache: of verdicts; None: every verdict is requested again.
         budget: shared by the judges of a panel.
@@ -76,9 +77,15 @@ class Judge:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of a request, without its prompt and seed."""
-        temperature = 1.0 if self.explain_first else 0.0
-        return {"temperature": temperature, "max_tokens": 2048 if self.explain_first else 1024}
+        """Settings of a request, without its prompt and seed; without a temperature the server uses its default."""
+        if self.explain_first:
+            return {"temperature": 1.0, "max_tokens": 2048}
+        return ({} if self.default_temperature else {"temperature": 0.0}) | {"max_tokens": 1024}
+
+    @property
+    def default_temperature(self) -> bool:
+        """Whether the server refuses temperature 0, so that the model has its default."""
+        return not self.explain_first and self.chat.default_temperature
 
     def calls(self, item: JudgeItem) -> list[JudgeCall]:
         """The calls that an item takes: positions times explanations."""
@@ -99,7 +106,14 @@ class Judge:
 
     def key(self, item: JudgeItem) -> str:
         """See :func:`h2htalk_metric.judge.judgement.item_key`."""
-        return item_key(item, self.name, self.num_explanations, self.seed, self.server)
+        return item_key(
+            item,
+            self.name,
+            self.num_explanations,
+            self.seed,
+            self.server,
+            default_temperature=self.default_temperature,
+        )
 
     def estimate(self, items: Iterable[JudgeItem]) -> Usage:
         """Estimated usage of the calls that the cache does not answer.
@@ -110,7 +124,7 @@ class Judge:
         usage = Usage()
         for item in items:
             for call in self.calls(item):
-                if self._cached(self._cache_key(call)) is None:
+                if self._cached(call) is None:
                     new_tokens = 12 * len(item.rubric.criteria) + (300 if self.explain_first else 60)
                     usage.add(Usage(1, estimate_tokens(self.messages(call)), new_tokens))
         return usage
@@ -149,8 +163,7 @@ class Judge:
 
     async def _verdict(self, call: JudgeCall, usage: Usage) -> Verdict:
         """The verdict of a call: from the cache, from the first reply, or after one correction; adds to `usage`."""
-        key = self._cache_key(call)
-        if (cached := self._cached(key)) is not None:
+        if (cached := self._cached(call)) is not None:
             usage.add(Usage(**cached["usage"]))
             return Verdict(cached["marks"], cached["why"])
         own_usage = Usage()
@@ -163,7 +176,7 @@ class Judge:
             usage.add(own_usage)
         if self.cache:
             content = {"marks": verdict.scores, "why": verdict.explanation, "usage": vars(own_usage)}
-            self.cache.put({key: json.dumps(content)})
+            self.cache.put({self._cache_key(call, self.settings): json.dumps(content)})
         return verdict
 
     async def _request(self, call: JudgeCall, usage: Usage, correction: str | None = None) -> Verdict:
@@ -190,16 +203,25 @@ class Judge:
                 raise InvalidVerdict(_CUT_OFF[reply.finish_reason], reply.text) from None
             raise
 
-    def _cached(self, key: str) -> dict[str, Any] | None:
-        values = self.cache.get([key]) if self.cache else {}
-        try:
-            return json.loads(values[key]) if key in values else None
-        except ValueError:  # damaged: request it again
-            return None
+    def _cached(self, call: JudgeCall) -> dict[str, Any] | None:
+        """A stored verdict, also one at the default temperature: its server refused temperature 0 then."""
+        at_default = {name: value for name, value in self.settings.items() if name != "temperature"}
+        for settings in (self.settings, at_default):
+            key = self._cache_key(call, settings)
+            values = self.cache.get([key]) if self.cache else {}
+            try:
+                cached = json.loads(values[key]) if key in values else None
+            except ValueError:  # damaged: request it again
+                continue
+            if cached is not None:
+                if settings == at_default:
+                    self.chat.use_default_temperature()
+                return cached
+        return None
 
-    def _cache_key(self, call: JudgeCall) -> str:
+    def _cache_key(self, call: JudgeCall, settings: Mapping[str, Any]) -> str:
         """SHA-256 (hex) over everything that a reply depends on."""
-        request = {"url": self.chat.url, "model": self.name, "settings": self.settings, "seed": call.seed}
+        request = {"url": self.chat.url, "model": self.name, "settings": settings, "seed": call.seed}
         request |= {"messages": self.messages(call), "rubric": call.item.rubric.hash}
         return sha256(json.dumps(request, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 

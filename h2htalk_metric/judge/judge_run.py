@@ -1,9 +1,10 @@
 """Judge a run: one judgement per answer and judge, into ``RUN/judgements.jsonl``."""
 
-__all__ = ["judge_run", "open_jobs"]
+__all__ = ["judge_run", "open_jobs", "resumed"]
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def judge_run(
     run.folder.lock()
     try:
         items = judge_items(run) if items is None else items
+        panel = resumed(run.path, judges, panel)
         jobs = open_jobs(run.path, items, judges, panel)
         num_open, total = len(jobs), len(items) * len(judges)
         counts = Counter(judge.name for judge, _ in jobs)
@@ -60,6 +62,7 @@ def judge_run(
                 if judgement is None:
                     continue
                 append_judgement(run.path, judgement)
+                panel = _with_temperatures(panel, judges)
                 if judgement.unscored is None:
                     num_open -= 1
                     without_verdict.discard(judgement.judge_model)
@@ -70,6 +73,22 @@ def judge_run(
         return num_open
     finally:
         run.folder.unlock()
+
+
+def resumed(folder: Path, judges: Sequence[Judge], panel: Panel) -> Panel:
+    """The panel with what an earlier call found out: judges whose server refuses temperature 0 do not try it again."""
+    stored = Panel.read(folder)
+    if stored is None or (stored.server, stored.num_explanations) != (panel.server, panel.num_explanations):
+        return panel
+    for judge in judges:
+        if judge.name in stored.default_temperature:
+            judge.chat.use_default_temperature()
+    return _with_temperatures(panel, judges)
+
+
+def _with_temperatures(panel: Panel, judges: Sequence[Judge]) -> Panel:
+    refused = tuple(judge.name for judge in judges if judge.default_temperature)
+    return replace(panel, default_temperature=refused)
 
 
 def open_jobs(folder: Path, items: Sequence[JudgeItem], judges: Sequence[Judge], panel: Panel) -> list[Job]:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.judge.blend import blend
 from h2htalk_metric.judge.judge_items import judge_items
 from h2htalk_metric.judge.judgement import Judgement, valid_judgements
 from h2htalk_metric.judge.panel import Panel
@@ -109,7 +108,7 @@ def read_judged(run: Run) -> JudgedRun | None:
     items["human_score"] = items["id"].map(people).astype(float)
     final = items["human_score"].fillna(items["judge_score"])
     items["j"] = [
-        np.nan if np.isnan(score) else blend(composite, score, panel.alpha)
+        np.nan if np.isnan(score) else panel.j(composite, score)
         for composite, score in zip(items["composite"], final, strict=True)
     ]
     judgements = valid_judgements(run.path, judge_items(run), panel)
@@ -138,4 +137,13 @@ def _signature(run: Run, panel: Panel) -> dict[str, Any]:
         "judge_seed": panel.seed,
         "alpha": panel.alpha,
         "tau": panel.tau,
-    } | ({"judge_server": panel.server} if panel.server else {})
+        **({"judge_server": panel.server} if panel.server else {}),
+        **({"judge_temperature": _temperature(panel)} if panel.default_temperature else {}),
+    }
+
+
+def _temperature(panel: Panel) -> str:
+    """Which judges have their model's default temperature instead of 0."""
+    if panel.default_temperature == panel.judges:
+        return "default"
+    return f"default for {','.join(panel.default_temperature)}"

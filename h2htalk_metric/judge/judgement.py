@@ -97,7 +97,9 @@ def valid_judgements(folder: Path, items: Sequence[JudgeItem], panel: Panel) -> 
 
     def judgement_of(item: JudgeItem, judge_model: str) -> Judgement:
         settings = item, judge_model, panel.num_explanations, panel.seed, panel.server
-        keys = [item_key(*settings), *([item_key(*settings, _EARLIER_PROMPT)] if _shown_as_before(item) else [])]
+        is_default = judge_model in panel.default_temperature
+        prompts = [None, _EARLIER_PROMPT] if _shown_as_before(item) else [None]
+        keys = [item_key(*settings, prompt, default_temperature=is_default) for prompt in prompts]
         for key in keys:
             if (item.id, key) in stored:
                 return stored[item.id, key]
@@ -125,6 +127,7 @@ def item_key(
     seed: int,
     server: str | None = None,
     prompt: str | None = None,
+    default_temperature: bool = False,
 ) -> str:
     """Sixteen hex digits over everything that a judge's scores for an item depend on.
 
@@ -135,9 +138,11 @@ def item_key(
         seed: of the first call.
         server: base URL without secrets; None is OpenAI's own.
         prompt: prompt hash; None: the present one.
+        default_temperature: see :class:`h2htalk_metric.judge.panel.Panel`.
 
     """
     judge = (judge_model, server) if server else (judge_model,)
+    judge = (*judge, "default temperature") if default_temperature else judge
     context = (item.context, item.item_context) if item.item_context else (item.context,)
     parts = (*judge, num_explanations, seed, prompt or prompt_hash(), item.rubric.hash, *context, *item.blocks.items())
     return sha256(repr(parts).encode()).hexdigest()[:16]

@@ -9,7 +9,7 @@ from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
-from h2htalk_metric.judge.blend import ALPHA, TAU
+from h2htalk_metric.judge.blend import ALPHA, TAU, blend
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Panel:
         alpha: weight of the composite in J (Eq. 3), 0..1.
         tau: an item with a lower J is for people to review (Eq. 4), 0..5.
         server: base URL of the judges' server without secrets; None is OpenAI's own.
+        default_temperature: judges whose server refuses temperature 0, so that they have the model's default.
 
     """
 
@@ -32,10 +33,15 @@ class Panel:
     alpha: float = ALPHA
     tau: float = TAU
     server: str | None = None
+    default_temperature: tuple[str, ...] = ()
 
     def same_judging(self, other: "Panel") -> bool:
         """Whether both give the same scores; alpha and tau only say what is made of them."""
         return replace(self, alpha=other.alpha, tau=other.tau) == other
+
+    def j(self, composite: float, judge_score: float) -> float:
+        """J of an answer (Eq. 3), see :func:`h2htalk_metric.judge.blend.blend`."""
+        return blend(composite, judge_score, self.alpha)
 
     @classmethod
     def read(cls, folder: Path) -> "Panel | None":
@@ -50,7 +56,8 @@ class Panel:
             return None
         try:
             content = _upgrade_panel(json.loads(file.read_text("utf-8")))
-            return cls(**content | {"judges": tuple(content["judges"])})
+            names = ("judges", "default_temperature")
+            return cls(**content | {name: tuple(content.get(name, ())) for name in names})
         except (ValueError, TypeError, KeyError):
             raise H2HTalkError(f"{file} is damaged; run the same `h2htalk judge` command again") from None
 

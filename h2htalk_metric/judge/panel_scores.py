@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.judge.blend import blend, flagged
+from h2htalk_metric.judge.blend import flagged
 from h2htalk_metric.judge.judge_items import JudgeItem, judge_items
 from h2htalk_metric.judge.judgement import Judgement, unscored_reason, valid_judgements
 from h2htalk_metric.judge.panel import Panel
@@ -69,7 +69,7 @@ def _scores(item: JudgeItem, composite: float, judgements: Sequence[Judgement], 
     scores = [one.score for one in judgements if one.score is not None]
     if not scores or row["unscored"]:
         return row
-    j = blend(composite, fmean(scores), panel.alpha)
+    j = panel.j(composite, fmean(scores))
     biases = [one.position_bias for one in judgements if one.position_bias is not None]
     row |= {"judge_score": fmean(scores), "judge_range": max(scores) - min(scores)}
     row["position_bias"] = fmean(biases) if biases else np.nan

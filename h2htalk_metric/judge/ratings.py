@@ -88,6 +88,8 @@ def judge_ratings(run: Run | str | Path, items: Sequence[JudgeItem] | None = Non
             scores[record_id] = [position for one in of_item for position in one.position_scores.values()]
     settings = {"num_explanations": panel.num_explanations, "seed": panel.seed, "prompt": prompt_hash()}
     settings |= {"server": panel.server} if panel.server else {}
+    if panel.default_temperature:
+        settings["default_temperature"] = ",".join(panel.default_temperature)
     return Ratings(JUDGE, panel.judges, scores, dict(reasons.most_common()), settings=settings)
 
 

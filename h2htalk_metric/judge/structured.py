@@ -24,6 +24,8 @@ _DIALECT_RETRIES = 2  # a server that refuses a dialect does so each time; two m
 class StructuredChat:
     """A chat model that replies in JSON. The first call finds out which dialect its server accepts.
 
+    If the server refuses a temperature, it is left out from then on, so the model has its default.
+
     Args:
         model: its name on the server.
         base_url: of the server; None is OpenAI's own.
@@ -33,10 +35,21 @@ class StructuredChat:
     """
 
     def __init__(self, model: str, base_url: str | None = None, *, timeout: float = 120.0, retries: int = 6) -> None:
-        self._client, self._retries = ChatClient(model, base_url, timeout=timeout, retries=retries), retries
+        self._retries = retries
+        self._client = ChatClient(model, base_url, timeout=timeout, retries=retries, droppable=("temperature",))
+        self._known_default = False
         self._dialect: Callable[[Schema], Schema] | None = None
         self._dialect_lock = asyncio.Lock()
         self.model, self.url = self._client.model, self._client.url
+
+    @property
+    def default_temperature(self) -> bool:
+        """Whether the model has its default temperature, because its server refuses another."""
+        return self._known_default or self._client.is_left_out("temperature")
+
+    def use_default_temperature(self) -> None:
+        """Send no temperature, because an earlier call was refused."""
+        self._known_default = True
 
     async def complete(self, messages: Sequence[dict[str, str]], schema: Schema, **body: Any) -> Reply:
         """Make one request.
@@ -51,6 +64,8 @@ class StructuredChat:
             H2HTalkError: the server refuses every request.
 
         """
+        if self._known_default:
+            body.pop("temperature", None)
         if self._dialect is None:
             async with self._dialect_lock:
                 if self._dialect is None:

@@ -10,8 +10,9 @@ from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.run_tables import per_task
 from h2htalk_metric.reports.table import Bullets, Column, Row, Section, Table, ends, numbers, shown
 from h2htalk_metric.review.agreement import Agreement
+from h2htalk_metric.review.estimate import Estimate
 from h2htalk_metric.stats.clusters import ClusterSums
-from h2htalk_metric.stats.intervals import row_intervals
+from h2htalk_metric.stats.intervals import Interval, row_intervals
 
 _MOST_REASONS = 5
 
@@ -43,8 +44,52 @@ def judged(judged_run: JudgedRun) -> Section:
     )
 
 
-def reviewed(agreement: Mapping[str, Agreement]) -> Section:
-    """Agreement of people with each other and with the judge, per group of answers."""
+def reviewed(agreement: Mapping[str, Agreement], estimate: Estimate | None = None) -> Section:
+    """What people's scores say about all judged answers, and how far people agree with each other and the judge.
+
+    Args:
+        agreement: per group of answers.
+        estimate: for all judged answers; None: not shown.
+
+    """
+    return Section(
+        "reviewed",
+        "Reviewed by people",
+        (
+            *([_estimate(estimate)] if estimate else []),
+            _agreement(agreement),
+            "Resolved items have two raters who agree, or three raters. Alpha is Krippendorff's (ordinal, over the "
+            "mean mark of each item): among the first two raters of each item, and between judge and people. The "
+            "difference is on the scale 0 to 5, with its 95% interval. The items were chosen by their J, so 'all' "
+            "describes the reviewed items and not the whole run.",
+            *([Bullets(tuple(stale))] if (stale := _stale(agreement["all"].stale)) else []),
+        ),
+    )
+
+
+def _estimate(estimate: Estimate) -> str:
+    """One paragraph: estimates for all judged answers, or why there are none."""
+    if estimate.unavailable:
+        return f"There is no estimate for all judged answers: {estimate.unavailable}."
+    assert estimate.human_score is not None  # it is available
+    about = f"Estimates for all {estimate.population} judged answers from {estimate.resolved} resolved items"
+    score = f"mean human score {_with_interval(estimate.human_score)} of 5"
+    below = ""
+    if estimate.below_tau:
+        below = f"; share with J below tau, with human scores: {_with_interval(estimate.below_tau)}"
+    unresolved = estimate.sampled - estimate.resolved
+    assumed = f" The {unresolved} unresolved items are assumed to be like the others." if unresolved else ""
+    return (
+        f"{about}: {score}{below}. Each item counts with the inverse of its inclusion probability; 95% intervals are "
+        f"clustered by relationship.{assumed}"
+    )
+
+
+def _with_interval(interval: Interval) -> str:
+    return f"{interval.value:.2f} ({ends(interval)})" if interval.defined else f"{interval.value:.2f} (no interval)"
+
+
+def _agreement(agreement: Mapping[str, Agreement]) -> Table:
     rows = []
     for group, one in agreement.items():
         judge = one.judge
@@ -63,18 +108,7 @@ def reviewed(agreement: Mapping[str, Agreement]) -> Section:
         rows.append(Row(cells))
     people_heads = ("items", "resolved", "two raters", "alpha (people)")
     heads = (*people_heads, "with judge", "alpha (judge)", "Spearman", "judge - people")
-    return Section(
-        "reviewed",
-        "Reviewed by people",
-        (
-            Table("Agreement of reviews", (Column("group", "text"), *numbers(*heads)), tuple(rows)),
-            "Resolved items have two raters who agree, or three raters. Alpha is Krippendorff's (ordinal, over the "
-            "mean mark of each item): among the first two raters of each item, and between judge and people. The "
-            "difference is on the scale 0 to 5, with its 95% interval. Flagged items were chosen for their low "
-            "scores, so 'all' is not an estimate for the whole run.",
-            *([Bullets(tuple(stale))] if (stale := _stale(agreement["all"].stale)) else []),
-        ),
-    )
+    return Table("Agreement of reviews", (Column("group", "text"), *numbers(*heads)), tuple(rows))
 
 
 def _means(judged_run: JudgedRun) -> Table:

@@ -16,6 +16,7 @@ from h2htalk_metric.reports.markdown import markdown
 from h2htalk_metric.reports.table import Section
 from h2htalk_metric.reports.terminal import print_table
 from h2htalk_metric.review import agreement
+from h2htalk_metric.review.estimate import review_estimate
 from h2htalk_metric.review.reviews import Reviews
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
@@ -30,7 +31,7 @@ def report_sections(run: Run) -> list[Section]:
     return [
         run_tables.scores(scores),
         *([judged_tables.judged(judged)] if judged else []),
-        *([judged_tables.reviewed(agreement(run))] if Reviews.exist(run.path) else []),
+        *([judged_tables.reviewed(agreement(run), review_estimate(run))] if Reviews.exist(run.path) else []),
         run_tables.components(scores),
         run_tables.lengths(answers),
         run_tables.format_followed(scores, answers),

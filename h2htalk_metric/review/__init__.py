@@ -1,7 +1,8 @@
 """People mark answers by a rubric: which items, the page, the sheet, and how far they and the judge agree.
 
 review_item.py   what is marked: an answer, what its model was sent, its rubric
-sampling.py      which answers of a run: the flagged ones and controls, or a random sample
+sampling.py      which answers of a run: flagged ones and controls by config and J, or a random sample
+estimate.py      what the scores of a sample say about all judged answers
 protocol.py      two raters per item, a third if they disagree; an item's score
 marks.py         checks of names, marks and comments
 reviews.py       RUN/reviews.jsonl, to which every save is appended (shared_log.py)

@@ -13,7 +13,7 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 """Why an item is in a review: its J is below tau; its J is not, and it is a control; it is part of a random sample."""
 
 SHEET_COLUMNS = frozenset(
-    ["id", "task", "rater", "rubric", "answer_hash", "comment", "revision", "time", "prompt", "reference", "answer"]
+    "id task rater rubric answer_hash comment revision time inclusion_probability prompt reference answer".split()
 )
 """Columns of the sheets besides those of the criteria."""
 
@@ -37,6 +37,7 @@ class ReviewItem(NamedTuple):
         answer: the model's answer.
         rubric: what it is marked by.
         group: see :data:`GROUPS`; never shown to raters.
+        probability: with which the item was chosen, above 0 to 1; None if it is unknown.
 
     """
 
@@ -47,6 +48,7 @@ class ReviewItem(NamedTuple):
     answer: str
     rubric: Rubric
     group: Group = "sample"
+    probability: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As JSON; the rubric by its hash."""

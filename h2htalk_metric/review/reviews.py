@@ -23,7 +23,8 @@ from h2htalk_metric.review.review_item import SHEET_COLUMNS, ReviewItem
 from h2htalk_metric.review.shared_log import SharedLog
 from h2htalk_metric.review.upgrade import convert_database
 
-_FORMAT = 1
+_FORMAT = 2
+_READABLE = (1, 2)  # items of the first one have no inclusion probabilities
 Content = tuple[dict[str, int], str]
 """Marks and comment."""
 Place = tuple[str, str]
@@ -81,7 +82,7 @@ class Reviews:
         self._log = _log(folder)
         self.file = self._log.file
         header, *lines = self._log.read_new() or [{}]
-        if header.get("format", _FORMAT) != _FORMAT:
+        if header.get("format", 1) not in _READABLE:
             raise H2HTalkError(f"{self.file} was written by another version of h2htalk; move it away")
         try:
             rubrics = {key: Rubric.model_validate(rubric) for key, rubric in header["rubrics"].items()}

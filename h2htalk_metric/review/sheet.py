@@ -31,7 +31,7 @@ def export_reviews(folder: str | Path) -> Path:
     """Write ``reviews.csv``: the marks that count, one row per item and rater, in the order of the sample.
 
     Columns: id, task, rater, rubric and answer_hash (what was marked, and by what), one column per criterion, comment,
-    revision, time (UTC).
+    revision, time (UTC), and inclusion_probability of the item in the sample (empty if it is unknown).
 
     Args:
         folder: a run folder with a review.
@@ -49,11 +49,13 @@ def export_reviews(folder: str | Path) -> Path:
             "comment": review.comment,
             "revision": review.revision,
             "time": review.time,
+            "inclusion_probability": item.probability,
         }
         for item, by_rater in zip(reviews.items.values(), reviews.latest().values(), strict=True)
         for review in by_rater.values()
     ]
     columns = ["id", "task", "rater", "rubric", "answer_hash", *criteria, "comment", "revision", "time"]
+    columns.append("inclusion_probability")
     return _write(Path(folder) / "reviews.csv", columns, rows)
 
 

@@ -29,8 +29,8 @@ class ClusterSums:
     Attributes:
         tasks: config names, shape (tasks,).
         sums: sum of values per cluster and config, shape (clusters, tasks).
-        counts: number of items per cluster and config, same shape.
-        squares: sum of squared values per config, shape (tasks,); NaN if the items are not available.
+        counts: number of items (or sum of their weights) per cluster and config, same shape.
+        squares: sum of squared values per config, shape (tasks,); NaN if the items are not available or have weights.
 
     """
 
@@ -40,12 +40,13 @@ class ClusterSums:
     squares: np.ndarray
 
     @classmethod
-    def of(cls, items: Items, clusters: Clusters | None = None) -> "ClusterSums":
+    def of(cls, items: Items, clusters: Clusters | None = None, weights: Items | None = None) -> "ClusterSums":
         """Sum item values per cluster.
 
         Args:
             items: config name to its items' values; an item with value NaN is left out.
             clusters: cluster labels per config; one label may occur in several configs. None: each item is a cluster.
+            weights: of the items per config, above 0; None: 1.
 
         Raises:
             H2HTalkError: a config has another number of labels than values.
@@ -60,9 +61,10 @@ class ClusterSums:
         for column, task in enumerate(values):
             present = ~np.isnan(values[task])
             places = np.array([rows[label] for label in labels[task]], dtype=int)[present]
-            np.add.at(sums[:, column], places, values[task][present])
-            np.add.at(counts[:, column], places, 1)
-        squares = np.array([np.nansum(task_values**2) for task_values in values.values()])
+            weight = np.ones(len(present)) if weights is None else np.asarray(weights[task], dtype=float)
+            np.add.at(sums[:, column], places, (weight * values[task])[present])
+            np.add.at(counts[:, column], places, weight[present])
+        squares = np.array([np.nan if weights else np.nansum(task_values**2) for task_values in values.values()])
         used = counts.any(axis=1)
         return cls(tuple(values), sums[used], counts[used], squares)
 

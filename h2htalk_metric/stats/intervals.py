@@ -56,6 +56,7 @@ def mean_interval(
     *,
     bounds: tuple[float, float] | None = None,
     rate: bool = False,
+    weights: Sequence[float] | np.ndarray | None = None,
 ) -> Interval | None:
     """Interval of the mean of clustered items.
 
@@ -65,12 +66,15 @@ def mean_interval(
         bounds: smallest and largest possible value; the ends are clipped to them.
         rate: the values are shares, 0..1. The interval stays within 0..1, and if all values are 0 (or all are 1) it is
             Clopper and Pearson's with clusters as trials, since the sample shows no variance.
+        weights: per item, for instance the inverse of its inclusion probability; None: all the same.
 
     Returns:
         None if no item has a value.
 
     """
-    sums = ClusterSums.of({"": values}, None if clusters is None else {"": clusters})
+    sums = ClusterSums.of(
+        {"": values}, None if clusters is None else {"": clusters}, None if weights is None else {"": weights}
+    )
     if not len(sums.sums):
         return None
     interval = weighted_interval(sums, np.ones(1), bounds=(0.0, 1.0) if rate else bounds)

@@ -52,6 +52,14 @@ def by_content(request):
     return verdict(*(marks if answer_first(request) else reversed(marks)))
 
 
+def refuses_temperature_0(request):
+    """A judge as :func:`by_content` whose server refuses temperature 0, in the words of OpenAI's reasoning models."""
+    if request.get("temperature", 1) != 1:
+        text = f"Unsupported value: 'temperature' does not support {request['temperature']:g} with this model."
+        return 400, {"error": {"message": text, "type": "invalid_request_error", "param": "temperature", "code": None}}
+    return by_content(request)
+
+
 _SLOPPY = re.compile(r"<\s*<\s*<[^\w<>]*(begin|end)\b[^<>]*>\s*>\s*>", re.IGNORECASE)
 
 

@@ -10,17 +10,27 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from helpers.commands import h2htalk
-from helpers.judge_scripts import CRITERIA, TASKS, answer_first, block, by_content, make_run, verdict
+from helpers.judge_scripts import (
+    CRITERIA,
+    TASKS,
+    answer_first,
+    block,
+    by_content,
+    make_run,
+    refuses_temperature_0,
+    verdict,
+)
 from helpers.servers import FAULTS, completion, faulty, nobody, scripted
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.judge.blend import blend, flagged
 from h2htalk_metric.judge.budget import Budget
-from h2htalk_metric.judge.judge import Judge
+from h2htalk_metric.judge.judge import Judge, verdict_cache
 from h2htalk_metric.judge.judge_items import judge_items
 from h2htalk_metric.judge.judge_run import judge_run
 from h2htalk_metric.judge.judged_run import read_judged
@@ -299,6 +309,63 @@ def test_nobody_judged_and_nobody_reviewed(scored):
     assert read_judged(scored) is None
     reviewed(scored, {})
     assert read_judged(scored) is None
+
+
+# A server that refuses temperature 0
+
+
+def test_a_refused_temperature_0_falls_back_to_the_models_default_and_is_in_the_signature(scored):
+    command = ["judge", scored, "--judge", "m"]
+    with scripted(refuses_temperature_0) as server:
+        done = h2htalk(*command, "--base-url", server.url)
+        assert done.returncode == 0, done.stderr
+        accepted = [request for request in server.requests if "temperature" not in request]
+        assert len(accepted) == 2 * 9
+        sent = len(server.requests)
+        again = h2htalk(*command, "--base-url", server.url)
+        assert again.returncode == 0, again.stderr
+        assert len(server.requests) == sent  # the verdicts stay valid
+    assert len(scores_of(scored)) == 9
+    assert read_judged(scored).signature["judge_temperature"] == "default"
+    assert "judge_temperature:default" in (scored / "report.md").read_text()
+
+
+def test_judgements_at_temperature_0_and_at_the_default_do_not_mix(run):
+    with scripted(by_content) as server:
+        assert judged(run, server) == 0
+    panel = Panel.read(run)
+    assert panel.default_temperature == ()
+    replace(panel, default_temperature=("m",)).write(run)
+    assert scores_of(run) == {}
+
+
+def test_another_run_finds_the_verdicts_at_the_default_in_the_cache(run, tmp_path):
+    make_run(tmp_path / "other", each=3, answer=lambda record, i: f"{record['reference']} And so on, {i}.")
+    cache = verdict_cache(tmp_path / "verdicts.sqlite")
+    with scripted(refuses_temperature_0) as server:
+        assert judged(run, server, cache=cache) == 0
+        sent = len(server.requests)
+        assert judged(tmp_path / "other", server, cache=cache) == 0
+        assert len(server.requests) == sent
+    assert Panel.read(tmp_path / "other").default_temperature == ("m",)
+    assert scores_of(tmp_path / "other") == scores_of(run)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "invalid temperature: only 1 is allowed for this model",
+        "`temperature` may only be set to 1 when thinking is enabled",
+        "temperature: Extra inputs are not permitted",
+    ],
+)
+def test_other_words_for_a_refused_temperature(run, message):
+    def refuses(request):
+        return (400, {"error": {"message": message}}) if "temperature" in request else by_content(request)
+
+    with scripted(refuses) as server:
+        assert judged(run, server) == 0
+    assert Panel.read(run).default_temperature == ("m",)
 
 
 # The command

@@ -16,7 +16,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.review import Reviews, human_scores, parts_of
 from h2htalk_metric.review.protocol import disagree, item_score, order
 from h2htalk_metric.review.rating_page import server_functions
-from h2htalk_metric.review.sampling import sample_controls, sample_items
+from h2htalk_metric.review.sampling import sample_items
 
 # The protocol
 
@@ -58,29 +58,11 @@ def test_raters_meet_items_in_orders_of_their_own():
 # Sampling
 
 
-def test_all_flagged_answers_and_a_seeded_control_sample():
-    values = {f"low{n}": 3.49 for n in range(3)} | {f"high{n}": 3.5 + n / 20 for n in range(30)}
-    groups = sample_controls(values)
-    assert {i for i, group in groups.items() if group == "flagged"} == {"low0", "low1", "low2"}
-    controls = {i for i, group in groups.items() if group == "control"}
-    assert len(controls) == 3
-    assert all(i.startswith("high") for i in controls)
-    assert groups == sample_controls(dict(reversed(values.items())))
-    assert groups != sample_controls(values, seed=1)
-    assert len(sample_controls(values, controls=7)) == 10
-    assert len(sample_controls(values, controls=99)) == 33
-    assert len(sample_controls({f"low{n}": 0 for n in range(50)} | {f"high{n}": 5 for n in range(50)})) == 70
-
-
-def test_nothing_flagged_is_an_error():
-    with pytest.raises(H2HTalkError, match="no judged answer has a J below tau = 3.5"):
-        sample_controls({"high": 4.0})
-
-
 def test_a_sample_is_seeded_and_no_larger_than_the_run():
     ids = [f"i{n}" for n in range(9)]
     assert sample_items(ids, 4) == sample_items(ids[::-1], 4)
     assert len(sample_items(ids, 99)) == 9
+    assert {choice.probability for choice in sample_items(ids, 4).values()} == {4 / 9}
 
 
 def test_parts_keep_every_word_and_fold_long_ones():
@@ -251,7 +233,7 @@ def test_another_file_in_its_place_is_refused(tmp_path, content):
 
 def test_a_file_of_another_version_is_refused(reviews):
     header, *_ = reviews.file.read_text().splitlines()
-    reviews.file.write_text(json.dumps(json.loads(header) | {"format": 2}) + "\n")
+    reviews.file.write_text(json.dumps(json.loads(header) | {"format": 3}) + "\n")
     with pytest.raises(H2HTalkError, match="another version"):
         Reviews(reviews.file.parent)
 

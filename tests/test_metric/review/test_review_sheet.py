@@ -31,7 +31,7 @@ def test_the_csv_of_reviews_has_one_row_per_item_and_rater(reviews):
     assert file.read_bytes().startswith(b"\xef\xbb\xbf")
     rows = pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
     columns = "id task rater rubric answer_hash true warm safe care plain comment revision time".split()
-    assert list(rows[0]) == columns
+    assert list(rows[0]) == [*columns, "inclusion_probability"]
     assert [rows[0][name] for name in columns[:-1]] == [
         "c", "Small", "'=Ana", RUBRIC.hash, digest("=1+1"), "2", "4", "", "", "", "'-2, oder mehr\nÜber alles", "2",
     ]  # fmt: skip
