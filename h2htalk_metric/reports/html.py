@@ -27,7 +27,7 @@ def report_page(run: Run, sections: Sequence[Section]) -> str:
 
     Args:
         run: a scored run.
-        sections: what to show, besides the answers themselves; see
+        sections: what to show, in addition to the answers; see
             :func:`h2htalk_metric.reports.report.report_sections`.
 
     Raises:

@@ -15,7 +15,7 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 SHEET_COLUMNS = frozenset(
     "id task rater rubric answer_hash comment revision time inclusion_probability prompt reference answer".split()
 )
-"""Columns of the sheets besides those of the criteria."""
+"""Columns of the sheets, without those of the criteria."""
 
 
 class Part(NamedTuple):

@@ -66,7 +66,7 @@ def test_names_and_answers_are_shown_as_text(scored, probed):
 
 
 def test_results_and_folders_of_0_1_are_read(scored, probed):
-    """It wrote them beside run.json, under other names, and two columns had other names."""
+    """It wrote them next to run.json, under other names, and two columns had other names."""
     for new, old in (("safety", "sap"), ("instructions", "following"), ("conversation", "conversing")):
         text = (probed / "probes" / f"{new}.json").read_text()
         for key, old_key in (("emotion", "mood"), ("implicitness", "faintness"), ("differences", "gaps")):
