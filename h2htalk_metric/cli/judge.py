@@ -2,12 +2,13 @@
 
 __all__ = ["judge_command"]
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.options import with_options
 from h2htalk_metric.cli.options import JudgeOptions, PriceOptions
 from h2htalk_metric.cli.spending import print_estimate, print_stopped, print_usage
@@ -15,6 +16,7 @@ from h2htalk_metric.cli.spending import print_estimate, print_stopped, print_usa
 if TYPE_CHECKING:
     from h2htalk_metric.judge.judge import Judge
     from h2htalk_metric.judge.panel import Panel
+    from h2htalk_metric.judge.scale import Scale
 
 
 @with_options(judging=JudgeOptions, prices=PriceOptions)
@@ -26,15 +28,23 @@ def judge_command(
     tau: Annotated[
         float, typer.Option(min=0, max=5, help="An answer with a lower J is for people (Eq. 4), 0 to 5.")
     ] = 3.5,
+    tau_share: Annotated[
+        float | None,
+        typer.Option(min=0.001, max=1, help="Flag this share of the answers, those with the lowest J, not J < tau."),
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(help="How S enters J: 'paper' (5 S), or 'ceiling' (relative to an independent writer).")
+    ] = "paper",
     seed: Annotated[int, typer.Option(help="Seed of the judge.")] = 0,
     check: Annotated[bool, typer.Option("--check", help="Judge thirty fixed answers: has this judge changed?")] = False,
 ) -> None:
     """Let a model judge the answers of the three judged tasks; the same command continues where it stopped."""
-    panel = judging.panel(alpha=alpha, tau=tau, seed=seed)
+    panel = judging.panel(alpha=alpha, tau=tau, tau_share=tau_share, seed=seed)
     if panel is None or check == (run_folder is not None):
         raise H2HTalkError("name a judge with --judge, and either a run folder or --check")
     if check and prices.dry_run:
         raise H2HTalkError("--check always sends requests (thirty answers, twice each, per judge); omit --dry-run")
+    panel = replace(panel, scale=_scale(scale, run_folder))
     judges = judging.judges(panel, prices=prices, cached=not check)
     if run_folder is None:
         _check_drift(judges, judging.max_connections)
@@ -42,6 +52,16 @@ def judge_command(
         _print_estimate(run_folder, judges, panel, prices)
     else:
         _judge(run_folder, judges, panel, judging.max_connections)
+
+
+def _scale(name: str, run_folder: Path | None) -> "Scale":
+    from h2htalk_metric.judge.ceilings import ceiling_scale
+    from h2htalk_metric.judge.scale import PAPER, SCALES
+    from h2htalk_metric.runs.run import Run
+
+    if name not in SCALES:
+        raise H2HTalkError(f"no scale {name!r}.{did_you_mean(name, SCALES)} There are: {', '.join(SCALES)}")
+    return PAPER if name == "paper" or run_folder is None else ceiling_scale(Run(run_folder))
 
 
 def _print_estimate(run_folder: Path, judges: "list[Judge]", panel: "Panel", prices: PriceOptions) -> None:

@@ -4,7 +4,7 @@ __all__ = ["EmbedderOption", "JudgeOptions", "ModelOptions", "PartialOption", "P
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -35,18 +35,18 @@ class JudgeOptions:
     max_connections: Annotated[int, Option(min=1, help="Concurrent requests to the judge's server.")] = 8
     timeout: Annotated[float, Option(min=1, help="Seconds per attempt of a request to the judge.")] = 120.0
 
-    def panel(self, **settings: float) -> "Panel | None":
+    def panel(self, **settings: Any) -> "Panel | None":
         """The judges as a panel; None if no judge is named.
 
         Args:
-            settings: other fields of the panel: alpha, tau, seed.
+            settings: other fields of the panel, for instance alpha, tau, seed.
 
         """
         from h2htalk_metric.judge.judge import server_of
         from h2htalk_metric.judge.panel import Panel, judge_names
 
         names = judge_names(self.judge or "")
-        return Panel(names, self.explanations, server=server_of(self.base_url), **settings) if names else None  # type: ignore[arg-type]
+        return Panel(names, self.explanations, server=server_of(self.base_url), **settings) if names else None
 
     def judges(self, panel: "Panel", *, prices: "PriceOptions | None" = None, cached: bool = True) -> "list[Judge]":
         """The judges of a panel, with one common budget.

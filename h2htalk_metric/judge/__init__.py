@@ -12,6 +12,8 @@ judgement.py     RUN/judgements.jsonl
 panel.py         RUN/judge.json
 judge_run.py     all answers of a run
 blend.py         J from S and the judge's score
+scale.py         how S enters J: as in the paper, or relative to a ceiling
+ceilings.py      the ceilings that ship with the package
 flags.py         how many answers are flagged, and why
 panel_scores.py  the panel's scores and J as a table
 judged_run.py    the same with people's scores

@@ -1,6 +1,12 @@
 """How a judge's score joins the composite (Eq. 3), and which items people should review (Eq. 4)."""
 
-__all__ = ["ALPHA", "TAU", "blend", "flagged"]
+__all__ = ["ALPHA", "TAU", "blend", "flagged", "lowest"]
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
 
@@ -29,6 +35,17 @@ def blend(composite: float, judge_score: float, alpha: float = ALPHA) -> float:
     return alpha * 5 * composite + (1 - alpha) * judge_score
 
 
-def flagged(j: float, tau: float = TAU) -> bool:
-    """Whether people should review an item: J < tau (paper, Eq. 4)."""
+def flagged(j: np.ndarray | float, tau: float = TAU) -> Any:
+    """Whether people should review an item: J < tau (paper, Eq. 4); bool, elementwise for an array."""
     return j < tau
+
+
+def lowest(j: Sequence[float] | np.ndarray, share: float) -> float:
+    """The highest J of the lowest share of the items.
+
+    Args:
+        j: of all items, 0..5, shape (items,); at least one.
+        share: above 0, at most 1.
+
+    """
+    return float(np.sort(j)[math.ceil(share * len(j) - 1e-9) - 1])

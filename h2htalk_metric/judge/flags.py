@@ -4,9 +4,9 @@ __all__ = ["certain_flags", "flag_summary", "needed_composite", "why_flagged"]
 
 import math
 
+import numpy as np
 import pandas as pd
 
-from h2htalk_metric.judge.blend import flagged
 from h2htalk_metric.judge.panel import Panel
 
 _BEST = 5.0  # J_judge of a judge that gives every criterion its highest level
@@ -31,13 +31,17 @@ def needed_composite(alpha: float, tau: float) -> float:
 
 def why_flagged(panel: Panel) -> str:
     """What an answer needs in order not to be flagged, as a clause without a full stop."""
+    if panel.tau_share is not None:
+        return f"the lowest {100 * panel.tau_share:g}% by J"
     needed = round(needed_composite(panel.alpha, panel.tau), 9)  # 3.5 - 0.4 * 5 is not exactly 1.5
     if needed > 1:
         return f"J cannot reach {panel.tau:g} with alpha {panel.alpha:g}, even with S of 1 and a perfect judge"
     if needed <= 0:
         return f"J reaches {panel.tau:g} at any S if the judge gives 5"
     shown = math.ceil(100 * needed - 1e-9) / 100
-    return f"J reaches {panel.tau:g} only if S is at least {shown:.2f} even with a perfect judge"
+    ceilings = ", ".join(f"{task} {panel.scale.scaled_limit(task, needed):.2f}" for task in panel.scale.ceilings)
+    of_ceiling = f" of the config's ceiling ({ceilings})" if ceilings else ""
+    return f"J reaches {panel.tau:g} only if S is at least {shown:.2f}{of_ceiling} even with a perfect judge"
 
 
 def flag_summary(rows: pd.DataFrame, panel: Panel) -> str:
@@ -65,5 +69,6 @@ def certain_flags(composites: pd.DataFrame, panel: Panel) -> str:
         panel: who will judge, and how.
 
     """
-    count = sum(flagged(panel.j(composite, _BEST), panel.tau) for composite in composites["composite"])
+    pairs = zip(composites["task"], composites["composite"], strict=True)
+    count = int(panel.flags(np.array([panel.j(task, composite, _BEST) for task, composite in pairs])).sum())
     return f"{count} of {len(composites)} answers will be flagged whatever the judge says: {why_flagged(panel)}."

@@ -44,12 +44,12 @@ class JudgedRun:
     def by_task(self) -> pd.DataFrame:
         """One row per judged task.
 
-        Columns: means of judge_score, position_bias, judge_range and j (0..5), s5 (5 S of the items that have a j), and
+        Columns: means of judge_score, position_bias, judge_range and j (0..5), s5 (of the items that have a j), and
         the counts n, with_j, unscored, flagged and reviewed.
         """
         grouped = self.items.groupby("task", sort=False)
         table = grouped[["judge_score", "position_bias", "judge_range", "j"]].mean()
-        table["s5"] = 5 * self.items.dropna(subset="j").groupby("task")["composite"].mean()
+        table["s5"] = self.items.dropna(subset="j").groupby("task")["s5"].mean()
         table["n"] = grouped.size()
         table["with_j"], table["unscored"] = grouped["j"].count(), grouped["unscored"].count()
         table["flagged"] = grouped["flagged"].sum()
@@ -108,8 +108,8 @@ def read_judged(run: Run) -> JudgedRun | None:
     items["human_score"] = items["id"].map(people).astype(float)
     final = items["human_score"].fillna(items["judge_score"])
     items["j"] = [
-        np.nan if np.isnan(score) else panel.j(composite, score)
-        for composite, score in zip(items["composite"], final, strict=True)
+        np.nan if np.isnan(score) else panel.j(task, composite, score)
+        for task, composite, score in zip(items["task"], items["composite"], final, strict=True)
     ]
     judgements = valid_judgements(run.path, judge_items(run), panel)
     scored = [one for of_item in judgements.values() for one in of_item if one.unscored is None]
@@ -127,16 +127,18 @@ def _alpha(judgements: Sequence[Judgement], value: Callable[[Judgement], float |
 
 def _signature(run: Run, panel: Panel) -> dict[str, Any]:
     rubrics = {item.rubric.name: item.rubric.hash for item in judge_items(run)}
+    blending: dict[str, Any] = {"alpha": panel.alpha, "tau": panel.tau}
+    blending |= {} if panel.tau_share is None else {"tau_share": panel.tau_share}
+    blending |= {"scale": panel.scale.name} | ({"ceilings": panel.scale.ceilings} if panel.scale.ceilings else {})
     if not panel.judges:
-        return {"judge": None, "rubrics": rubrics, "alpha": panel.alpha, "tau": panel.tau}
+        return {"judge": None, "rubrics": rubrics, **blending}
     return {
         "judge": ",".join(panel.judges),
         "rubrics": rubrics,
         "judge_prompt": prompt_hash(),
         "num_explanations": panel.num_explanations,
         "judge_seed": panel.seed,
-        "alpha": panel.alpha,
-        "tau": panel.tau,
+        **blending,
         **({"judge_server": panel.server} if panel.server else {}),
         **({"judge_temperature": _temperature(panel)} if panel.default_temperature else {}),
     }

@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
-from h2htalk_metric.judge.blend import ALPHA, TAU, blend
+from h2htalk_metric.judge.blend import ALPHA, TAU, blend, flagged, lowest
+from h2htalk_metric.judge.scale import PAPER, Scale
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class Panel:
         seed: of the first call.
         alpha: weight of the composite in J (Eq. 3), 0..1.
         tau: an item with a lower J is for people to review (Eq. 4), 0..5.
+        tau_share: instead of tau: the share of the items with the lowest J that is for people, above 0 to 1.
+        scale: how S enters J.
         server: base URL of the judges' server without secrets; None is OpenAI's own.
         default_temperature: judges whose server refuses temperature 0, so that they have the model's default.
 
@@ -34,14 +39,29 @@ class Panel:
     tau: float = TAU
     server: str | None = None
     default_temperature: tuple[str, ...] = ()
+    tau_share: float | None = None
+    scale: Scale = PAPER
 
     def same_judging(self, other: "Panel") -> bool:
-        """Whether both give the same scores; alpha and tau only say what is made of them."""
-        return replace(self, alpha=other.alpha, tau=other.tau) == other
+        """Whether both give the same scores; alpha, tau and scale only say what is made of them."""
+        mine = replace(self, alpha=other.alpha, tau=other.tau, tau_share=other.tau_share, scale=other.scale)
+        return mine == other
 
-    def j(self, composite: float, judge_score: float) -> float:
-        """J of an answer (Eq. 3), see :func:`h2htalk_metric.judge.blend.blend`."""
-        return blend(composite, judge_score, self.alpha)
+    def j(self, task: str, composite: float, judge_score: float) -> float:
+        """J of an answer to a config (Eq. 3), see :func:`h2htalk_metric.judge.blend.blend`."""
+        return blend(self.scale.scaled(task, composite), judge_score, self.alpha)
+
+    def flags(self, j: np.ndarray) -> np.ndarray:
+        """Which items are for people (Eq. 4), bool of shape (items,); items whose J is NaN are not.
+
+        Args:
+            j: of all items, 0..5.
+
+        """
+        present = j[~np.isnan(j)]
+        if self.tau_share is not None and len(present):
+            return j <= lowest(present, self.tau_share)
+        return flagged(j, self.tau)
 
     @classmethod
     def read(cls, folder: Path) -> "Panel | None":
@@ -57,7 +77,10 @@ class Panel:
         try:
             content = _upgrade_panel(json.loads(file.read_text("utf-8")))
             names = ("judges", "default_temperature")
-            return cls(**content | {name: tuple(content.get(name, ())) for name in names})
+            names_and_scale = {name: tuple(content.get(name, ())) for name in names} | {
+                "scale": Scale(**content.get("scale", {}))
+            }
+            return cls(**content | names_and_scale)
         except (ValueError, TypeError, KeyError):
             raise H2HTalkError(f"{file} is damaged; run the same `h2htalk judge` command again") from None
 

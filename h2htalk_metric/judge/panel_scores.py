@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.judge.blend import flagged
 from h2htalk_metric.judge.judge_items import JudgeItem, judge_items
 from h2htalk_metric.judge.judgement import Judgement, unscored_reason, valid_judgements
 from h2htalk_metric.judge.panel import Panel
@@ -22,18 +22,25 @@ from h2htalk_metric.runs.scoring import read_scores
 def panel_scores(run: Run) -> pd.DataFrame:
     """One row per judged answer of a scored run; without a panel, no row has scores.
 
-    Columns: id, task, relationship, composite (S, 0..1), judge_score (J_judge, the panel's mean, 0..5), judge_range
-    (highest minus lowest judge), position_bias, unscored (why the panel has no score, or None), j_with_judge (J, 0..5),
-    and flagged (j_with_judge < tau). Missing numbers are NaN.
+    Columns: id, task, relationship, composite (S, 0..1), s5 (S as it enters J, 0..5), judge_score (J_judge, the panel's
+    mean, 0..5), judge_range (highest minus lowest judge), position_bias, unscored (why there is no score, or None),
+    j_with_judge (J, 0..5), and flagged (see :meth:`h2htalk_metric.judge.panel.Panel.flags`). Missing numbers are NaN.
 
     Args:
         run: a scored run with judged tasks, or its folder.
 
     Raises:
-        H2HTalkError: the run is not scored, not complete, or has no judged task.
+        H2HTalkError: the run is not scored, not complete, or has no judged task; or S is by another embedder than the
+            ceilings of the panel's scale.
 
     """
     panel = Panel.read(run.path) or Panel(())
+    embedder = read_scores(run).signature["embedder"]
+    if panel.scale.embedder not in (None, embedder):
+        raise H2HTalkError(
+            f"J of {run.path} is on a scale of ceilings by {panel.scale.embedder!r}, but S is by {embedder!r}; run "
+            "h2htalk judge again"
+        )
     items = judge_items(run)
     judgements = valid_judgements(run.path, items, panel)
     scores = read_scores(run).items.set_index("id")
@@ -46,7 +53,8 @@ def panel_scores(run: Run) -> pd.DataFrame:
         }
         for item in items
     ]
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return table.assign(flagged=panel.flags(table["j_with_judge"].to_numpy()))
 
 
 def composites_of(run: Run) -> pd.DataFrame:
@@ -59,18 +67,18 @@ def composites_of(run: Run) -> pd.DataFrame:
 def _scores(item: JudgeItem, composite: float, judgements: Sequence[Judgement], panel: Panel) -> dict[str, Any]:
     row: dict[str, Any] = {
         "composite": composite,
+        "s5": 5 * panel.scale.scaled(item.rubric.name, composite),
         "judge_score": np.nan,
         "judge_range": np.nan,
         "position_bias": np.nan,
         "unscored": unscored_reason(judgements),
         "j_with_judge": np.nan,
-        "flagged": False,
     }
     scores = [one.score for one in judgements if one.score is not None]
     if not scores or row["unscored"]:
         return row
-    j = panel.j(composite, fmean(scores))
+    j = panel.j(item.rubric.name, composite, fmean(scores))
     biases = [one.position_bias for one in judgements if one.position_bias is not None]
     row |= {"judge_score": fmean(scores), "judge_range": max(scores) - min(scores)}
     row["position_bias"] = fmean(biases) if biases else np.nan
-    return row | {"j_with_judge": j, "flagged": flagged(j, panel.tau)}
+    return row | {"j_with_judge": j}

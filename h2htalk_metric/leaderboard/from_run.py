@@ -16,7 +16,7 @@ from h2htalk_metric.probes.safety import MEASURES
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
 
-_JUDGE_SETTINGS = ("judge", "judge_server", "judge_prompt", "num_explanations", "alpha", "tau")
+_JUDGE_SETTINGS = ("judge", "judge_server", "judge_prompt", "num_explanations", "alpha", "tau", "tau_share", "scale")
 _JUDGE_COLUMNS = ("j", "judge_score", "n", "unscored", "flagged")
 
 

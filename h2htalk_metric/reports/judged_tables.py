@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from h2htalk_metric.judge.flags import flag_summary
 from h2htalk_metric.judge.judged_run import JudgedRun
+from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.run_tables import per_task
 from h2htalk_metric.reports.table import Bullets, Column, Row, Section, Table, ends, numbers, shown
@@ -31,17 +32,33 @@ def judged(judged_run: JudgedRun) -> Section:
         "Judged",
         (
             flag_summary(judged_run.items, panel),
-            f"J = {panel.alpha:g} S5 + {1 - panel.alpha:g} J_judge (Eq. 3), from 0 to 5, with S5 = 5 S of these "
+            f"J = {panel.alpha:g} S5 + {1 - panel.alpha:g} J_judge (Eq. 3), from 0 to 5, with {_s5(panel)} of these "
             f"answers. {sources} J does not change S. Intervals are 95%.",
             _means(judged_run),
-            "Unscored answers have no J_judge and are left out of its mean. Flagged answers have a J with the judge "
-            f"below tau = {panel.tau:g} (Eq. 4) and are for people to review. The position bias is the score with "
+            "Unscored answers have no J_judge and are left out of its mean. Flagged answers are for people to review: "
+            f"{_flagging(panel)}. The position bias is the score with "
             "the answer shown first minus the score with the reference shown first. The judge range is the highest "
             "judge's score minus the lowest judge's.",
             _counts(judged_run),
             *([Bullets(tuple(notes))] if notes else []),
         ),
     )
+
+
+def _s5(panel: Panel) -> str:
+    if panel.scale.name == "paper":
+        return "S5 = 5 S"
+    ceilings = ", ".join(f"{task} {mean:.3f}" for task, mean in panel.scale.ceilings.items())
+    return (
+        "S5 = 5 S / ceiling, at most 5 (scale 'ceiling', not the paper's), where the ceiling is the mean S of a "
+        f"competent independent writer ({ceilings}; {panel.scale.embedder}),"
+    )
+
+
+def _flagging(panel: Panel) -> str:
+    if panel.tau_share is not None:
+        return f"the {100 * panel.tau_share:g}% with the lowest J with the judge"
+    return f"their J with the judge is below tau = {panel.tau:g} (Eq. 4)"
 
 
 def reviewed(agreement: Mapping[str, Agreement], estimate: Estimate | None = None) -> Section:
@@ -114,16 +131,18 @@ def _agreement(agreement: Mapping[str, Agreement]) -> Table:
 def _means(judged_run: JudgedRun) -> Table:
     values = judged_run.values()
     intervals = row_intervals(ClusterSums.of(values, judged_run.clusters()), bounds=(0, 5)) if values else {}
-    cells = {}
+    cells, panel = {}, judged_run.panel
+    tau = panel.tau if panel.tau_share is None else None
     for task, line in judged_run.by_task().to_dict("index").items():
         interval = intervals.get(task)
         means = [shown(line["s5"]), shown(line["judge_score"]), shown(line["j"]), shown(20 * line["j"])]
-        plot = svg.whisker(interval, 5, judged_run.panel.tau) if interval else ""
+        plot = svg.whisker(interval, 5, tau) if interval else ""
         cells[task] = (*means, ends(interval), plot)
     interval_column, plot_column = Column("95% interval", narrow=False), Column(svg.ticks(5), "plot")
     columns = (*numbers("S5", "J_judge", "J", "J × 20"), interval_column, plot_column)
-    title = f"J, 0 to 5, scored by {', '.join(judged_run.panel.judges) or 'people'}"
-    return per_task(title, columns, cells, plot_note=f"The dashed line is tau = {judged_run.panel.tau:g}.")
+    title = f"J, 0 to 5, scored by {', '.join(panel.judges) or 'people'}"
+    note = "" if tau is None else f"The dashed line is tau = {tau:g}."
+    return per_task(title, columns, cells, plot_note=note)
 
 
 def _counts(judged_run: JudgedRun) -> Table:

@@ -33,7 +33,8 @@ class Estimate(NamedTuple):
         sampled: number of items in the review.
         resolved: number of items with a human score, which the estimates use.
         human_score: mean human score, 0..5, with its 95% interval.
-        below_tau: share of answers whose J with a human score is below tau, 0..1; None if the run is not scored.
+        below_tau: share of answers whose J with a human score is below tau, 0..1; None if the run is not scored, or a
+            share of the answers is flagged in place of those below tau.
         unavailable: why there are no estimates, or None.
 
     """
@@ -141,10 +142,11 @@ def _normal_quantile() -> float:
 
 
 def _below_tau(run: Run, rows: pd.DataFrame) -> np.ndarray | None:
-    """Whether J of each row, with its human score, is below tau; None without S."""
-    if not (run.path / "scores.parquet").exists():
-        return None
+    """Whether J of each row, with its human score, is below tau; None without S or tau."""
     panel = Panel.read(run.path) or Panel(())
-    composites = rows["id"].map(composites_of(run).set_index("id")["composite"])
-    j = [panel.j(s, score) for s, score in zip(composites, rows["human_score"], strict=True)]
+    if panel.tau_share is not None or not (run.path / "scores.parquet").exists():
+        return None
+    answers = composites_of(run).set_index("id").loc[rows["id"]]
+    scored = zip(answers["task"], answers["composite"], rows["human_score"], strict=True)
+    j = [panel.j(task, composite, score) for task, composite, score in scored]
     return (np.array(j) < panel.tau).astype(float)
