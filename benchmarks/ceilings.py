@@ -12,7 +12,6 @@ from statistics import fmean
 
 import numpy as np
 import yaml
-from ordering import answers_of, sample
 from results import write
 
 from h2htalk_datasets import TASKS, load
@@ -37,11 +36,7 @@ HEADER = """\
 
 def independent_answers() -> list[tuple[dict, str]]:
     """Records with an answer of an independent writer."""
-    with_alternatives = [row for task in TASKS for row in load(task).to_list() if row.get("alternatives")]
-    if with_alternatives:  # the dataset has them from version 2.0.0 on
-        return [(row, row["alternatives"][0]) for row in with_alternatives]
-    rows = sample()
-    return list(zip(rows, answers_of("second_writer", rows), strict=True))
+    return [(row, row["alternatives"][0]) for task in TASKS for row in load(task).to_list() if row["alternatives"]]
 
 
 def composites(pairs: Sequence[tuple[Mapping, str]], embedder: str) -> np.ndarray:
