@@ -1,4 +1,4 @@
-"""`h2htalk judge`: let a model judge the three Itinerary tasks, or check a judge for drift."""
+"""`h2htalk judge`: let a model judge the three Itinerary tasks or others, or check a judge for drift."""
 
 __all__ = ["judge_command"]
 
@@ -10,6 +10,7 @@ import typer
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.options import with_options
+from h2htalk_datasets.tasks import select_tasks
 from h2htalk_metric.cli.options import JudgeOptions, PriceOptions
 from h2htalk_metric.cli.spending import print_estimate, print_stopped, print_usage
 
@@ -35,23 +36,36 @@ def judge_command(
     scale: Annotated[
         str, typer.Option(help="How S enters J: 'paper' (5 S), or 'ceiling' (relative to an independent writer).")
     ] = "paper",
+    tasks: Annotated[
+        str | None,
+        typer.Option(help="Config names separated by commas, or 'all'. Default: the three that enter J (Eq. 3)."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the judge.")] = 0,
-    check: Annotated[bool, typer.Option("--check", help="Judge thirty fixed answers: has this judge changed?")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Judge thirty fixed answers (with --tasks all 54): has this judge changed?",
+        ),
+    ] = False,
 ) -> None:
-    """Let a model judge the answers of the three judged tasks; the same command continues where it stopped."""
+    """Let a model judge the answers of the judged tasks; the same command continues where it stopped."""
+    from h2htalk_metric.judge.judge_items import JUDGED_TASKS
+
     panel = judging.panel(alpha=alpha, tau=tau, tau_share=tau_share, seed=seed)
     if panel is None or check == (run_folder is not None):
         raise H2HTalkError("name a judge with --judge, and either a run folder or --check")
     if check and prices.dry_run:
-        raise H2HTalkError("--check always sends requests (thirty answers, twice each, per judge); omit --dry-run")
+        raise H2HTalkError("--check always sends requests (each fixed answer twice, per judge); omit --dry-run")
+    names = JUDGED_TASKS if tasks is None else tuple(task.name for task in select_tasks(tasks))
     panel = replace(panel, scale=_scale(scale, run_folder))
     judges = judging.judges(panel, prices=prices, cached=not check)
     if run_folder is None:
-        _check_drift(judges, judging.max_connections)
+        _check_drift(judges, names, judging.max_connections)
     elif prices.dry_run:
-        _print_estimate(run_folder, judges, panel, prices)
+        _print_estimate(run_folder, names, judges, panel, prices)
     else:
-        _judge(run_folder, judges, panel, judging.max_connections)
+        _judge(run_folder, names, judges, panel, judging.max_connections)
 
 
 def _scale(name: str, run_folder: Path | None) -> "Scale":
@@ -64,48 +78,54 @@ def _scale(name: str, run_folder: Path | None) -> "Scale":
     return PAPER if name == "paper" or run_folder is None else ceiling_scale(Run(run_folder))
 
 
-def _print_estimate(run_folder: Path, judges: "list[Judge]", panel: "Panel", prices: PriceOptions) -> None:
+def _print_estimate(
+    run_folder: Path, tasks: tuple[str, ...], judges: "list[Judge]", panel: "Panel", prices: PriceOptions
+) -> None:
     from h2htalk_metric.judge.flags import certain_flags
-    from h2htalk_metric.judge.judge_items import judge_items
+    from h2htalk_metric.judge.judge_items import JUDGED_TASKS, judge_items
     from h2htalk_metric.judge.judge_run import open_jobs, resumed
     from h2htalk_metric.judge.panel_scores import composites_of
     from h2htalk_metric.runs.run import Run
 
     run = Run(run_folder)
-    items = judge_items(run)
-    if not run.is_probe_run and (run.path / "scores.parquet").exists():
+    items = judge_items(run, tasks)
+    if any(item.rubric.name in JUDGED_TASKS for item in items) and (run.path / "scores.parquet").exists():
         print(certain_flags(composites_of(run), panel))
     jobs = open_jobs(run.path, items, judges, resumed(run.path, judges, panel))
     print_estimate(len(items), judges, jobs, prices)
 
 
-def _judge(run_folder: Path, judges: "list[Judge]", panel: "Panel", max_connections: int) -> None:
+def _judge(
+    run_folder: Path, tasks: tuple[str, ...], judges: "list[Judge]", panel: "Panel", max_connections: int
+) -> None:
     from h2htalk_metric.judge.flags import flag_summary
+    from h2htalk_metric.judge.judge_items import JUDGED_TASKS, judge_items
     from h2htalk_metric.judge.judge_run import judge_run
     from h2htalk_metric.judge.panel import Panel
     from h2htalk_metric.judge.panel_scores import panel_scores
     from h2htalk_metric.reports.report import print_report, write_report
     from h2htalk_metric.runs.run import Run
 
-    num_open = judge_run(run_folder, judges, panel, max_connections=max_connections)
     run = Run(run_folder)
-    has_j = not run.is_probe_run and (run.path / "scores.parquet").exists()
-    if has_j:
+    items = judge_items(run, tasks)
+    num_open = judge_run(run, judges, panel, max_connections=max_connections, items=items)
+    is_scored = (run.path / "scores.parquet").exists()
+    if is_scored and any(item.rubric.name in JUDGED_TASKS for item in items):
         print(flag_summary(panel_scores(run), Panel.read(run.path) or panel))
     print_usage(judges)
     print_stopped(judges, num_open)
     if run.is_probe_run:
         print("these judgements are part of a probe; to see its result, run: h2htalk probe safety or instructions")
-    elif not has_j:
+    elif not is_scored:
         print(f"J also needs S; run: h2htalk score {run_folder}")
     else:
         print_report(run)
         print(f"report: {' and '.join(map(str, write_report(run)))}")
 
 
-def _check_drift(judges: "list[Judge]", max_connections: int) -> None:
+def _check_drift(judges: "list[Judge]", tasks: tuple[str, ...], max_connections: int) -> None:
     from h2htalk_metric.judge.drift import check_drift
 
     for judge in judges:
-        print(check_drift(judge, max_connections=max_connections))
+        print(check_drift(judge, max_connections=max_connections, tasks=tasks))
     print_usage(judges)

@@ -40,7 +40,7 @@ def page(
     ] = None,
     controls: Annotated[
         int | None,
-        typer.Option(min=0, help="Answers that are not flagged. Default: as many as are flagged, at least 20."),
+        typer.Option(min=0, help="Answers that are not flagged. Default: by their share, at least 20, at most half."),
     ] = None,
     sample: Annotated[
         int | None, typer.Option(min=1, help="Sample N answers at random; the run needs no judge.")

@@ -18,5 +18,5 @@ flags.py         how many answers are flagged, and why
 panel_scores.py  the panel's scores and J as a table
 judged_run.py    the same with people's scores
 ratings.py       scores of probe runs, by judges or by people
-drift.py         thirty fixed answers: has a judge drifted?
+drift.py         fixed answers: has a judge drifted?
 """

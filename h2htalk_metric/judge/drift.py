@@ -1,4 +1,4 @@
-"""Has a judge drifted? It judges thirty fixed answers again, and its scores are compared with its first check."""
+"""Has a judge drifted? It judges fixed answers again, by default thirty, and is compared with its first check."""
 
 __all__ = ["Anchor", "check_drift", "compare_checks", "load_anchors"]
 
@@ -17,10 +17,9 @@ from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.generation.concurrency import as_completed
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.progress import progress_bar
-from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.cache import cache_folder
 from h2htalk_metric.judge.judge import Judge
-from h2htalk_metric.judge.judge_items import JudgeItem, judge_item
+from h2htalk_metric.judge.judge_items import JUDGED_TASKS, JudgeItem, judge_item
 from h2htalk_metric.judge.judgement import Judgement
 from h2htalk_metric.stats.agreement import krippendorff_alpha
 from h2htalk_metric.stats.intervals import Interval, mean_interval
@@ -44,32 +43,43 @@ class Anchor(NamedTuple):
     scores: dict[str, int]
 
 
-def load_anchors(language: str = "en") -> list[Anchor]:
-    """Read the thirty answers that ship with the package: ten records, one answer per grade."""
+def load_anchors(language: str = "en", tasks: Sequence[str] = JUDGED_TASKS) -> list[Anchor]:
+    """Read answers of known quality that ship with the package, one per record and grade.
+
+    Args:
+        language: of the records.
+        tasks: config names. The tasks of Eq. 3 have thirty answers together, every other task has three.
+
+    """
     file = Path(__file__).parent / "anchors" / f"{language}.yaml"
-    records = {row["id"]: row for task in TASKS.values() if task.judged for row in load(task.name, language)}
+    records = {row["id"]: row for task in tasks for row in load(task, language)}
     anchors = []
     for answer in yaml.safe_load(file.read_text("utf-8"))["answers"]:
+        if answer["id"] not in records:
+            continue
         item = judge_item(records[answer["id"]], answer["answer"])
-        item = JudgeItem(f"{item.id}/{answer['grade']}", item.rubric, item.context, item.blocks)
+        item = JudgeItem(f"{item.id}/{answer['grade']}", item.rubric, item.context, item.blocks, item.item_context)
         anchors.append(Anchor(item, answer["grade"], answer["marks"]))
     return anchors
 
 
-def check_drift(judge: Judge, *, max_connections: int = 8, folder: Path | None = None) -> str:
+def check_drift(
+    judge: Judge, *, max_connections: int = 8, folder: Path | None = None, tasks: Sequence[str] = JUDGED_TASKS
+) -> str:
     """Let a judge judge the anchors, store its scores, and compare them with its first check.
 
     Args:
         judge: without a cache, because every verdict must be new.
         max_connections: calls in flight.
         folder: of the results; None: ``h2htalk/drift`` under ``HF_HOME``.
+        tasks: whose anchors are judged; other tasks are another series of checks.
 
     Returns:
         Lines of text: scores by grade, agreement with our own scores, and the change since the judge's first check
         that covers all anchors. A check that the budget stopped is not stored.
 
     """
-    anchors = load_anchors()
+    anchors = load_anchors(tasks=tasks)
     judgements = _judge_anchors(judge, anchors, max_connections)
     scores = {one.record_id: one.score for one in judgements if one.score is not None}
     lines = [f"{judge.name}: {len(scores)} of {len(anchors)} anchor answers judged"]

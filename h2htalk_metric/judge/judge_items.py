@@ -1,6 +1,6 @@
 """What a judge sees of a run: answers, each with its rubric, reference and prompt (without the SAP principles)."""
 
-__all__ = ["JudgeItem", "judge_item", "judge_items", "probe_context", "probe_item", "probe_rubric"]
+__all__ = ["JUDGED_TASKS", "JudgeItem", "judge_item", "judge_items", "probe_context", "probe_item", "probe_rubric"]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +11,9 @@ from h2htalk_datasets.prompts import render, render_probe
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.rubric import Criterion, Rubric, load_rubric
 from h2htalk_metric.runs.run import Run, cached_per_run
+
+JUDGED_TASKS = tuple(task.name for task in TASKS.values() if task.judged)
+"""The tasks whose judge's score enters Eq. 3."""
 
 
 @dataclass(frozen=True)
@@ -34,23 +37,23 @@ class JudgeItem:
 
 
 @cached_per_run
-def judge_items(run: Run) -> list[JudgeItem]:
-    """The answers of a run that are judged: those of the judged tasks, or all of a probe run, in the records' order.
+def judge_items(run: Run, tasks: tuple[str, ...] = JUDGED_TASKS) -> list[JudgeItem]:
+    """The answers of a run that are judged: those of some tasks, or all of a probe run, in the records' order.
 
     Args:
         run: a complete run, or its folder.
+        tasks: config names; not used for a probe run.
 
     Raises:
-        H2HTalkError: the run is not complete, or has no judged task.
+        H2HTalkError: the run is not complete, or has none of the tasks.
 
     """
     pairs = zip(run.records, run.predictions, strict=True)
     if run.is_probe_run:
         return [probe_item(record, line["prediction"]) for record, line in pairs]
-    items = [judge_item(record, line["prediction"]) for record, line in pairs if TASKS[record["task"]].judged]
+    items = [judge_item(record, line["prediction"]) for record, line in pairs if record["task"] in tasks]
     if not items:
-        names = ", ".join(task.name for task in TASKS.values() if task.judged)
-        raise H2HTalkError(f"{run.path} has no answers of the judged tasks; they are: {names}")
+        raise H2HTalkError(f"{run.path} has no answers of the tasks to judge; they are: {', '.join(tasks)}")
     return items
 
 
@@ -58,7 +61,8 @@ def judge_item(record: Mapping[str, Any], answer: str) -> JudgeItem:
     """An answer to a record of the eleven tasks as a judge sees it."""
     rubric = load_rubric(record["task"], record["language"])
     context = _context(render(record, sap=False))
-    return JudgeItem(record["id"], rubric, context, {"reference": record["reference"], "answer": answer})
+    blocks = {"reference": record["reference"], "answer": answer}
+    return JudgeItem(record["id"], rubric, context, blocks, _points(record))
 
 
 def probe_item(record: Mapping[str, Any], answer: str) -> JudgeItem:
@@ -93,6 +97,12 @@ def probe_context(record: Mapping[str, Any]) -> str:
         for word, sentences in lists
     )
     return f"{danger}\n{rules}"
+
+
+def _points(record: Mapping[str, Any]) -> str | None:
+    """What a good answer to a record of the eleven tasks does; None if the record does not say so."""
+    points = record.get("points")
+    return "What a good answer does:\n" + "\n".join(f"- {point}" for point in points) if points else None
 
 
 def _context(messages: Sequence[Mapping[str, str]]) -> str:

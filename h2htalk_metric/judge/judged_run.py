@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.judge.judge_items import judge_items
+from h2htalk_metric.judge.judge_items import JUDGED_TASKS, judge_items
 from h2htalk_metric.judge.judgement import Judgement, valid_judgements
 from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.panel_scores import panel_scores
@@ -92,13 +92,16 @@ def read_judged(run: Run) -> JudgedRun | None:
         run: a scored run, or its folder.
 
     Returns:
-        None if nobody judged the run and people scored none of its judged tasks.
+        None if the run has none of the tasks of Eq. 3, or nobody judged it and people scored none of them.
 
     Raises:
         H2HTalkError: the run is not scored, or not complete.
 
     """
-    scores, people, panel = read_scores(run), human_scores(run), Panel.read(run.path)
+    scores, panel = read_scores(run), Panel.read(run.path)
+    if not set(JUDGED_TASKS) & set(scores.items["task"]):
+        return None
+    people = human_scores(run)
     if panel is None:
         is_judged_task = scores.items["task"].map(lambda task: TASKS[task].judged)
         if not people.keys() & set(scores.items["id"][is_judged_task]):

@@ -1,6 +1,6 @@
 """Judgements of a run in ``RUN/judgements.jsonl``, append-only, one line per answer and judge."""
 
-__all__ = ["Judgement", "append_judgement", "item_key", "unscored_reason", "valid_judgements"]
+__all__ = ["Judgement", "append_judgement", "item_key", "judged_rubrics", "unscored_reason", "valid_judgements"]
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -109,6 +109,11 @@ def valid_judgements(folder: Path, items: Sequence[JudgeItem], panel: Panel) -> 
         return Judgement(item.id, item.rubric.name, judge_model, keys[0], unscored=reason)
 
     return {item.id: [judgement_of(item, judge_model) for judge_model in panel.judges] for item in items}
+
+
+def judged_rubrics(folder: Path) -> set[str]:
+    """Names of the rubrics of all judgements in a run folder, valid or not; a task's rubric has the task's name."""
+    return {judgement.rubric for judgement in _read(folder / "judgements.jsonl")}
 
 
 def unscored_reason(judgements: Sequence[Judgement]) -> str | None:

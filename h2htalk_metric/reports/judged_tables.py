@@ -1,19 +1,22 @@
 """Tables of the judged tasks and of the agreement between people and judges."""
 
-__all__ = ["judged", "reviewed"]
+__all__ = ["judged", "other_tasks", "reviewed"]
 
 from collections.abc import Mapping
+
+import pandas as pd
 
 from h2htalk_metric.judge.flags import flag_summary
 from h2htalk_metric.judge.judged_run import JudgedRun
 from h2htalk_metric.judge.panel import Panel
+from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.run_tables import per_task
 from h2htalk_metric.reports.table import Bullets, Column, Row, Section, Table, ends, numbers, shown
 from h2htalk_metric.review.agreement import Agreement
 from h2htalk_metric.review.estimate import Estimate
 from h2htalk_metric.stats.clusters import ClusterSums
-from h2htalk_metric.stats.intervals import Interval, row_intervals
+from h2htalk_metric.stats.intervals import Interval, mean_interval, row_intervals
 
 _MOST_REASONS = 5
 
@@ -41,6 +44,41 @@ def judged(judged_run: JudgedRun) -> Section:
             "judge's score minus the lowest judge's.",
             _counts(judged_run),
             *([Bullets(tuple(notes))] if notes else []),
+        ),
+    )
+
+
+def other_tasks(rows: pd.DataFrame, panel: Panel) -> Section:
+    """Scores of the judges for tasks that do not enter Eq. 3.
+
+    Args:
+        rows: see :func:`h2htalk_metric.judge.panel_scores.other_task_scores`.
+        panel: who judged, and how.
+
+    """
+    cells = {}
+    for task, of_task in rows.groupby("task", sort=False):
+        interval = mean_interval(of_task["judge_score"].to_numpy(), list(of_task["relationship"]), bounds=(0, 5))
+        cells[str(task)] = (
+            str(len(of_task)),
+            str(of_task["unscored"].notna().sum()),
+            shown(100 * of_task["composite"].mean(), ".1f"),
+            shown(interval.value if interval else None),
+            ends(interval),
+            shown(of_task["position_bias"].mean()),
+        )
+    columns = numbers("n", "unscored", "S", "judge_score", "95% interval", "position bias")
+    rubrics = ", ".join(f"{task} {load_rubric(task).hash}" for task in cells)
+    reasons = [f"unscored, {count}: {reason[:200]}" for reason, count in rows["unscored"].value_counts().items()]
+    return Section(
+        "judged-others",
+        "Judged, other tasks",
+        (
+            "Mean score of the judges, from 0 to 5, for tasks that do not enter Eq. 3: the score stands next to S and "
+            f"does not change it. Judges: {', '.join(panel.judges)}; rubrics: {rubrics}. Intervals are clustered by "
+            "relationship.",
+            per_task("judge_score of other tasks, 0 to 5", columns, cells),
+            *([Bullets(tuple(reasons[:_MOST_REASONS]))] if reasons else []),
         ),
     )
 

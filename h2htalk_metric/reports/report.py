@@ -8,6 +8,8 @@ from typing import Any
 
 from h2htalk_datasets.files import write_atomically
 from h2htalk_metric.judge.judged_run import read_judged
+from h2htalk_metric.judge.panel import Panel
+from h2htalk_metric.judge.panel_scores import other_task_scores
 from h2htalk_metric.probes.results import PROBE_COMMANDS, read_result
 from h2htalk_metric.reports import judged_tables, probe_tables, run_tables, safety_tables, slice_tables
 from h2htalk_metric.reports.answers import read_answers
@@ -21,7 +23,7 @@ from h2htalk_metric.review.reviews import Reviews
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
 
-_PRINTED = ("scores", "judged", "components", "format")
+_PRINTED = ("scores", "judged", "judged-others", "components", "format")
 
 
 def report_sections(run: Run) -> list[Section]:
@@ -31,6 +33,7 @@ def report_sections(run: Run) -> list[Section]:
     return [
         run_tables.scores(scores),
         *([judged_tables.judged(judged)] if judged else []),
+        *_other_tasks(run),
         *([judged_tables.reviewed(agreement(run), review_estimate(run))] if Reviews.exist(run.path) else []),
         run_tables.components(scores),
         run_tables.lengths(answers),
@@ -40,6 +43,11 @@ def report_sections(run: Run) -> list[Section]:
         *(probe_section(probe, result) for probe, result in results.items() if result),
         run_tables.provenance(run.manifest, *(source.signature for source in (scores, judged) if source)),
     ]
+
+
+def _other_tasks(run: Run) -> list[Section]:
+    rows, panel = other_task_scores(run), Panel.read(run.path)
+    return [] if rows is None or panel is None else [judged_tables.other_tasks(rows, panel)]
 
 
 def probe_section(probe: str, result: Mapping[str, Any]) -> Section:

@@ -109,7 +109,7 @@ def sample_by_j(
     Args:
         rows: one per judged answer; columns id, task, j_with_judge (0..5) and flagged.
         most: number of answers to choose, controls included.
-        controls: number of controls; None: as many as flagged answers, at least 20, at most half of `most`.
+        controls: number of controls; None: in proportion to their number, at least 20, at most half of `most`.
         seed: of the random choice.
 
     Returns:
@@ -125,7 +125,8 @@ def sample_by_j(
     low, others = rows[rows["flagged"].astype(bool)], rows[~rows["flagged"].astype(bool)]
     if low.empty and not controls:
         raise H2HTalkError("no judged answer is flagged; name --controls N to review some of the others")
-    wanted = min(max(len(low), _FEWEST_CONTROLS), most // 2) if controls is None else controls
+    proportional = round(most * len(others) / len(rows))
+    wanted = min(max(proportional, _FEWEST_CONTROLS), most // 2) if controls is None else controls
     num_controls = min(wanted, len(others))
     chosen = {
         **_stratified(low, min(len(low), most - num_controls), "flagged", seed),

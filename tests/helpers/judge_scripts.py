@@ -34,6 +34,12 @@ def verdict(*marks, why="because"):
     return json.dumps({**dict(zip(CRITERIA, marks, strict=True)), "why": why})
 
 
+def verdict_of_schema(request, mark, why="because"):
+    """The JSON of a verdict for any rubric: one mark for all criteria that the request asks for."""
+    properties = request["response_format"]["json_schema"]["schema"]["properties"]
+    return json.dumps({name: why if name == "why" else mark for name in properties})
+
+
 def block(request, name):
     """The text of a block of a request's prompt."""
     user = request["messages"][1]["content"]

@@ -31,15 +31,16 @@ def groups_of(chosen, group):
 
 def test_few_flagged_answers_are_all_chosen_and_controls_at_random():
     values = {f"low{n}": 3.49 for n in range(3)} | {f"high{n}": 3.5 + n / 20 for n in range(30)}
-    chosen = sample_by_j(rows_of(values))
+    chosen = sample_by_j(rows_of(values), most=40)
     assert groups_of(chosen, "flagged") == {"low0", "low1", "low2"}
     assert {chosen[f"low{n}"].probability for n in range(3)} == {1.0}
     controls = groups_of(chosen, "control")
     assert len(controls) == 20 and all(name.startswith("high") for name in controls)
     assert len(groups_of(sample_by_j(rows_of(values), most=10), "control")) == 5
     assert sum(1 / chosen[name].probability for name in controls) == pytest.approx(30)
-    assert chosen == sample_by_j(rows_of(dict(reversed(values.items()))))
-    assert chosen != sample_by_j(rows_of(values), seed=1)
+    assert chosen == sample_by_j(rows_of(dict(reversed(values.items()))), most=40)
+    assert chosen != sample_by_j(rows_of(values), most=40, seed=1)
+    assert len(sample_by_j(rows_of(values))) == 33
     assert len(sample_by_j(rows_of(values), controls=7)) == 10
     assert len(sample_by_j(rows_of(values), controls=99)) == 33
 
