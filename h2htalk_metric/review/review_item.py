@@ -80,6 +80,8 @@ def parts_of(messages: Sequence[Mapping[str, str]], persona: str) -> tuple[Part,
         # The line before the profile introduces it ("You are ..."); above that are the principles.
         above, _, introduction = text[: match.start()].strip().rpartition("\n")
         parts.append(Part("Principles", above.strip(), folded=True))
-        parts.append(Part("Profile", f"{introduction}\n\n{match.group()}".strip(), folded=True))
-        parts.append(Part("Task", text[match.end() :].strip(), folded=True))
+        # The paragraph after the profile says that an AI plays this person; below that is the task.
+        frame, _, task = text[match.end() :].strip().partition("\n\n")
+        parts.append(Part("Profile", f"{introduction}\n\n{match.group()}\n\n{frame}".strip(), folded=True))
+        parts.append(Part("Task", task.strip(), folded=True))
     return tuple(part for part in parts if part.text)
