@@ -30,8 +30,8 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> str:
 
 def write(title: str, text: str, packages: Sequence[str]) -> None:
     """Print a section and put it into RESULTS.md, in place of an older one of the same title."""
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    section = f"## {title}\n\n{_machine()}; Python {platform.python_version()}, {versions}.\n\n{text.strip()}\n"
+    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)])
+    section = f"## {title}\n\n{_machine()}; {versions}.\n\n{text.strip()}\n"
     print(section)
     old = FILE.read_text("utf-8") if FILE.exists() else "# Benchmarks\n\nRatios against a peer in the same run.\n"
     section_of_old = rf"^## {re.escape(title)}\n.*?(?=^## |\Z)"
