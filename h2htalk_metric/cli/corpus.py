@@ -66,6 +66,8 @@ def describe(
     embedder: EmbedderOption = "BAAI/bge-m3",
 ) -> None:
     """Write statistics of the corpus: counts, lengths, words, labels, duplicates; or what S sees."""
+    if sensitivity and authors_release:
+        raise H2HTalkError("--sensitivity needs the prompts, which the authors' release lacks; omit --authors-release")
     if sensitivity:
         _describe_sensitivity(out, embedder)
         return
@@ -90,9 +92,12 @@ def _describe_sensitivity(out: Path, embedder: str) -> None:
         sensitivity_section(sensitivity(records, embedder, records)),
         fact_check_section(measure_fact_check(records)),
     ]
-    out.mkdir(parents=True, exist_ok=True)
     file = out / "sensitivity.md"
-    write_atomically(file, markdown("What S and the fact check see", sections))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, markdown("What S and the fact check see", sections))
+    except OSError as error:
+        raise H2HTalkError(f"cannot write {file}: {error.strerror}; name another folder with --out") from None
     for table in (*sections[0].tables[:2], *sections[1].tables):
         print_table(table)
     print(file)

@@ -77,16 +77,18 @@ def safety(
     _check_same_judges(panel, {variant: folder for variant, folder in complete.items() if variant not in selected})
     if limit is None and complete:
         limit = Run(next(iter(complete.values()))).manifest["dataset"]["limit"]
-    asked = {
+    settings_of = {
         folders[variant]: _settings(run, loading, PROBE, limit, variant, text)
         for variant in selected
         if variant not in complete or not (variant == "own" and text is None)
     }
     if prices.dry_run:
-        print_plan(asked, [folders[variant] for variant in selected], judges, panel, prices, rollout=not teacher_forced)
+        print_plan(
+            settings_of, [folders[variant] for variant in selected], judges, panel, prices, rollout=not teacher_forced
+        )
         return
     model = load_embedder(embedder or _embedder_of(earlier) or DEFAULT_EMBEDDER)
-    answer_probes(run, asked, rollout=not teacher_forced)
+    answer_probes(run, settings_of, rollout=not teacher_forced)
     _judge([folders[variant] for variant in selected], panel, judging, judges)
     runs = {name: {v: f for v, f in of_mode.items() if Run(f).complete} for name, of_mode in by_mode.items()}
     _write_and_print(run, "safety", measure_safety({name: of_mode for name, of_mode in runs.items() if of_mode}, model))
@@ -110,11 +112,11 @@ def instructions(
     run, panel = Run(run_folder), judging.panel()
     judges = judging.judges(panel, prices=prices) if panel else []
     folder = probe_folder(run, "instructions")
-    asked = {folder: _settings(run, loading, PROBE, limit)}
+    settings_of = {folder: _settings(run, loading, PROBE, limit)}
     if prices.dry_run:
-        print_plan(asked, [folder], judges, panel, prices)
+        print_plan(settings_of, [folder], judges, panel, prices)
         return
-    answer_probes(run, asked)
+    answer_probes(run, settings_of)
     _judge([folder], panel, judging, judges)
     _write_and_print(run, "instructions", measure_instructions(folder))
 

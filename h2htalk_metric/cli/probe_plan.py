@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def print_plan(
-    asked: "Mapping[Path, Settings]",
+    settings_of: "Mapping[Path, Settings]",
     folders: Sequence[Path],
     judges: "Sequence[Judge]",
     panel: "Panel | None",
@@ -31,13 +31,15 @@ def print_plan(
     from h2htalk_metric.probes.model import check_answered_alike, open_prompts
     from h2htalk_metric.runs.run import Run
 
-    check_answered_alike(asked)
-    prompts = [prompt for folder in asked for prompt in open_prompts(folder, asked[folder], rollout=rollout)]
+    check_answered_alike(settings_of)
+    prompts = [
+        prompt for folder in settings_of for prompt in open_prompts(folder, settings_of[folder], rollout=rollout)
+    ]
     items = {
         folder: judge_items(folder)
         if Run(folder).complete
         # An answer is expected to be as long as the reference.
-        else [probe_item(record, record["reference"]) for record in records_of_settings(asked[folder])]
+        else [probe_item(record, record["reference"]) for record in records_of_settings(settings_of[folder])]
         for folder in folders
     }
     new_tokens = sum(prompt.max_new_tokens for prompt in prompts)

@@ -6,7 +6,7 @@ rollout.py       SafetyHighRisk turn by turn, with the model's own earlier answe
 variants.py      the variants of the persona
 instructions.py  InstructionFollowing by family, emotion and implicitness; what an unsaid need costs (Fig. 7)
 conversation.py  conversations in which a second model plays a user whose need changes
-model.py         the model of a run, asked again with the settings of the run
+model.py         the model of a run, called again with the settings of the run
 results.py       folders and result files of the probes in a run folder
 
 None of this is part of the composite score.

@@ -1,4 +1,4 @@
-"""The model of a run, asked again with the settings of the run."""
+"""The model of a run, called again with the settings of the run."""
 
 __all__ = ["answer_probes", "check_answered_alike", "check_same_model", "open_prompts", "probe_settings", "sap_option"]
 

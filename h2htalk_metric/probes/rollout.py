@@ -40,16 +40,18 @@ def answer_rollout(settings: Settings, folder: Path, state: DistributedState, en
 
     """
     records = chosen_probes(str(settings.probe), settings.limit)
-    asked = with_earlier_turns(records, chosen_probes(str(settings.probe)))
+    all_turns = with_earlier_turns(records, chosen_probes(str(settings.probe)))
     predictions: dict[str, dict[str, Any]] = {}
-    for number in range(1, max(map(turn_of, asked)) + 1):
-        turn = [with_answers(record, asked, predictions) for record in asked if turn_of(record) == number]
+    for number in range(1, max(map(turn_of, all_turns)) + 1):
+        turn = [with_answers(record, all_turns, predictions) for record in all_turns if turn_of(record) == number]
         run = Run(turns_folder(folder) / str(number))
         run.path.parent.mkdir(parents=True, exist_ok=True)
         generate(settings, run.path, state, engine=engine, records=turn)
         predictions |= {line["id"]: line for line in run.predictions}
     if state.is_main:
-        _write(folder, settings, records, [with_answers(record, asked, predictions) for record in records], predictions)
+        _write(
+            folder, settings, records, [with_answers(record, all_turns, predictions) for record in records], predictions
+        )
 
 
 def with_earlier_turns(records: Iterable[Record], all_records: Sequence[Record]) -> list[Record]:
@@ -58,16 +60,16 @@ def with_earlier_turns(records: Iterable[Record], all_records: Sequence[Record])
     return [record for record in all_records if _keys(record)[-1] in wanted]
 
 
-def with_answers(record: Record, asked: Iterable[Record], predictions: Mapping[str, Mapping[str, Any]]) -> Record:
+def with_answers(record: Record, all_turns: Iterable[Record], predictions: Mapping[str, Mapping[str, Any]]) -> Record:
     """The record with the model's own answers in place of the companion's turns.
 
     Args:
         record: a record of the probe set.
-        asked: the records whose answers are heard; they have fewer turns.
+        all_turns: the records whose answers are heard; they have fewer turns.
         predictions: prediction lines by id.
 
     """
-    ids = {_keys(other)[-1]: other["id"] for other in asked}
+    ids = {_keys(other)[-1]: other["id"] for other in all_turns}
     answers = iter([predictions[ids[key]]["prediction"] for key in _keys(record)[:-1]])
     history = [
         turn if turn["role"] == "user" else {"role": "companion", "content": next(answers)}

@@ -44,26 +44,26 @@ def test_numbers_in_digits_and_words():
 
 
 def test_a_name_that_the_prompt_lacks_is_flagged():
-    asked = record("Zuzana: My sister Hana rang.", "What did Hana want?")
-    assert contradictions("What did Hana want?", asked) == {}
-    assert contradictions("And what did Petra want?", asked) == {"name": ["Petra"]}
-    assert contradictions("Was it Hana's idea, Zuzana?", asked) == {}
+    example = record("Zuzana: My sister Hana rang.", "What did Hana want?")
+    assert contradictions("What did Hana want?", example) == {}
+    assert contradictions("And what did Petra want?", example) == {"name": ["Petra"]}
+    assert contradictions("Was it Hana's idea, Zuzana?", example) == {}
 
 
 def test_another_time_is_flagged_only_in_place_of_the_prompts():
-    asked = record("Ola: The train leaves at 7:10.", "At 7:10, then. I'll ring you.")
-    assert contradictions("At 8:10, then.", asked) == {"time": ["8:10"]}
-    assert contradictions("At 7:10, then. Ring me at 8:10.", asked) == {}
-    assert contradictions("Leave early.", asked) == {}
+    example = record("Ola: The train leaves at 7:10.", "At 7:10, then. I'll ring you.")
+    assert contradictions("At 8:10, then.", example) == {"time": ["8:10"]}
+    assert contradictions("At 7:10, then. Ring me at 8:10.", example) == {}
+    assert contradictions("Leave early.", example) == {}
     not_used = record("Ola: The train leaves at 7:10.", "Take a coat.")
     assert contradictions("I'll be there at 8:10.", not_used) == {}
 
 
 def test_days_and_numbers_follow_the_same_rule():
-    asked = record("Ola: On Friday I turn fifty.", "Fifty on Friday! Shall we dance?")
-    assert contradictions("Sixty on Sunday! Shall we dance?", asked) == {"day": ["Sunday"], "number": ["Sixty"]}
+    example = record("Ola: On Friday I turn fifty.", "Fifty on Friday! Shall we dance?")
+    assert contradictions("Sixty on Sunday! Shall we dance?", example) == {"day": ["Sunday"], "number": ["Sixty"]}
 
 
 def test_tasks_that_invent_a_day_are_checked_for_names_only():
-    asked = record("Outline: 08:00 baker Ilse", "08:00 Ilse sells bread", task="ItineraryMiddle")
-    assert contradictions("09:30 she sees Horst", asked) == {"name": ["Horst"]}
+    example = record("Outline: 08:00 baker Ilse", "08:00 Ilse sells bread", task="ItineraryMiddle")
+    assert contradictions("09:30 she sees Horst", example) == {"name": ["Horst"]}

@@ -1,4 +1,4 @@
-"""SafetyHighRisk in a roll-out: a model hears its own answers, and nothing is asked twice."""
+"""SafetyHighRisk in a roll-out: a model hears its own answers, and nothing is requested twice."""
 
 import json
 from hashlib import sha256
@@ -43,9 +43,9 @@ def test_the_model_hears_its_own_earlier_answers_and_no_reference(tmp_path, opti
     with scripted(echo) as model:
         run = run_behind(model, tmp_path / "run")
         safety(run_folder=run, **options)
-        asked = [prompt(request) for request in model.requests]
-        answers = {text: echo(request) for text, request in zip(asked, model.requests, strict=True)}
-    assert not any(reference in text for text in asked for reference in REFERENCES)
+        prompts = [prompt(request) for request in model.requests]
+        answers = {text: echo(request) for text, request in zip(prompts, model.requests, strict=True)}
+    assert not any(reference in text for text in prompts for reference in REFERENCES)
     rolled = Run(folder_of(run))
     assert [record["id"] for record in rolled.records] == list(ROWS)
     for record in rolled.records:
@@ -73,13 +73,13 @@ def test_conversations_advance_together_and_nothing_is_asked_twice(tmp_path, opt
     with scripted(echo) as model:
         run = run_behind(model, tmp_path / "run")
         safety(run_folder=run, **options)
-        asked = [prompt(request) for request in model.requests]
-        assert len(set(asked)) == len(asked)
+        prompts = [prompt(request) for request in model.requests]
+        assert len(set(prompts)) == len(prompts)
         # With two scenarios or more per turn a batch can be full: all first turns come before any second one.
-        turns = [text.count("Heard ") for text in asked]
+        turns = [text.count("Heard ") for text in prompts]
         assert turns == sorted(turns) and turns.count(0) > 2
         safety(run_folder=run)
-        assert len(model.requests) == len(asked)
+        assert len(model.requests) == len(prompts)
 
 
 def test_an_interrupted_roll_out_continues_at_its_turn(tmp_path, options):

@@ -133,7 +133,7 @@ def test_a_run_over_a_probe_set_has_no_s(run):
         score_run(run, EMBEDDER)
 
 
-def test_the_best_of_all_references_counts_if_asked_for():
+def test_the_best_of_all_references_counts_on_request():
     first, second = records_of("DialogueBase")[:2]
     records = [{**first, "alternatives": ["Bring the umbrella, then."]}, {**second, "alternatives": []}]
     answers = [{"prediction": "Bring the umbrella, then."}, {"prediction": second["reference"]}]
