@@ -1,0 +1,92 @@
+"""Decide without a judge whether an answer to a memory question is right."""
+
+__all__ = ["VERDICTS", "verdict"]
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from h2htalk_datasets.memory.patterns import SENTENCE_END, contains, normalize
+
+VERDICTS = ("right", "wrong", "stale", "invented", "abstained", "evaded")
+"""right; wrong (another value); stale (an old value); invented (never said); abstained; evaded (no claim at all)."""
+
+ABSTENTION = (
+    "not told me", "havent told", "never told", "didnt tell", "did not tell", "you dont tell",
+    "not said", "havent said", "never said", "didnt say", "did not say", "hasnt said", "you dont say",
+    "not mentioned", "havent mentioned", "never mentioned", "didnt mention", "did not mention", "hasnt come up",
+    "never came up", "havent heard", "never heard", "didnt hear", "not heard", "never gave me", "havent given",
+    "i dont know", "i do not know", "dont actually know", "dont really know", "i wouldnt know", "no idea", "not know",
+    "dont remember", "cant remember", "dont recall", "cant recall", "no memory", "no record", "not sure",
+    "i couldnt say", "i cant say", "cant tell you", "remind me", "nobody told me", "no one told me", "dont have that",
+    "you kept that", "left that out", "left out",
+)  # fmt: skip
+"""How a companion says in English that it does not know."""
+
+# A form next to one of these words is named as what does not hold.
+_DENIED_BEFORE = tuple("not no never isnt wasnt wont doesnt didnt arent instead rather longer".split())
+_DENIED_AFTER = ("anymore", "any more", "is off", "fell through", "was cancelled", "no longer")
+# These deny it only in an answer that names the value that holds: "it was Tuesday, now it is Thursday".
+_PAST_BEFORE = tuple("was were from used originally earlier before first old changed moved had".split())
+_PAST_AFTER = ("was before", "was the old", "at first", "to")
+_WINDOW = 5  # tokens before a form that are searched
+
+
+def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = ()) -> str:
+    """Judge an answer by the forms of its question.
+
+    Args:
+        question: family, message, accept, stale, reject and abstain, as in :class:`memory.schema.Question`.
+        answer: of the companion.
+        names: of companion and user; they are not values.
+
+    Returns:
+        One of :data:`VERDICTS`.
+
+    """
+    tokens, family = normalize(answer), question["family"]
+    abstains = any(contains(tokens, form) for form in (*question["abstain"], *ABSTENTION))
+    accepted = all(any(contains(tokens, form) for form in group) for group in question["accept"])
+    if family == "discretion":  # to say it at all is wrong, even in order to deny it
+        rejected, stale = any(contains(tokens, form) for form in question["reject"]), False
+    else:
+        rejected, stale = (
+            any(_claims(tokens, form, accepted) for form in question[key]) for key in ("reject", "stale")
+        )
+    if rejected:
+        return "invented" if family not in ("contradiction", "discretion") else "wrong"
+    if stale:
+        return "stale"
+    if abstains if family == "abstention" else accepted:
+        return "right"
+    if abstains:
+        return "abstained"
+    if not _names_a_value(answer, question["message"], names):
+        return "evaded"
+    return "invented" if family == "abstention" else "wrong"
+
+
+def _claims(tokens: Sequence[str], form: str, accepted: bool) -> bool:
+    """Whether a form occurs at least once without a word next to it that denies it."""
+    before = _DENIED_BEFORE + (_PAST_BEFORE if accepted else ())
+    after = _DENIED_AFTER + (_PAST_AFTER if accepted else ())
+    length = len(normalize(form.replace("...", " ")))
+    return not all(_denied(tokens, start, start + length, before, after) for start in contains(tokens, form))
+
+
+def _denied(tokens: Sequence[str], start: int, end: int, before: Sequence[str], after: Sequence[str]) -> bool:
+    preceding = list(tokens[max(0, start - _WINDOW) : start])
+    if SENTENCE_END in preceding:
+        preceding = preceding[len(preceding) - preceding[::-1].index(SENTENCE_END) :]
+    following = " ".join(tokens[end : end + 4]) + " "
+    return any(word in preceding for word in before) or any(following.startswith(phrase + " ") for phrase in after)
+
+
+def _names_a_value(answer: str, message: str, names: Iterable[str]) -> bool:
+    """Whether an answer has a number, a time, a weekday or a name that its message does not have."""
+    known = {token for text in (message, *names) for token in normalize(text)}
+    days = {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+    if any((token[0].isdigit() or token in days) and token not in known for token in normalize(answer)):
+        return True
+    inside = re.findall(r"(?<=[\w,;:'’] )[A-Z][a-z]+", answer)  # a capital inside a sentence
+    return any(not known.issuperset(normalize(word)) for word in inside)
