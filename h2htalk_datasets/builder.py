@@ -1,4 +1,4 @@
-"""The `datasets` builder: the eleven tasks and the two probe sets as configs with one split, ``test``."""
+"""The `datasets` builder: the eleven tasks and the probe sets as configs with one split, ``test``."""
 
 __all__ = ["CITATION", "DESCRIPTION", "H2HTalk"]
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import datasets
 
-from h2htalk_datasets.schema import features, probe_features
-from h2htalk_datasets.tasks import PROBES, TASKS
+from h2htalk_datasets.loading import features_of
+from h2htalk_datasets.tasks import MEMORY, PROBES, TASKS
 
 CITATION = """\
 @misc{h2htalk2025,
@@ -25,6 +25,7 @@ DESCRIPTION = (
 _VERSION = datasets.Version("2.0.0")
 _DESCRIPTIONS = {task.name: f"{task.dimension}: {task.name}" for task in TASKS.values()}
 _DESCRIPTIONS |= {name: f"probe set, not part of the 4,650 records: {name}" for name in PROBES}
+_DESCRIPTIONS[MEMORY] = "questions about conversations over weeks, not part of the 4,650 records"
 
 
 class H2HTalk(datasets.GeneratorBasedBuilder):
@@ -37,7 +38,7 @@ class H2HTalk(datasets.GeneratorBasedBuilder):
     ]
 
     def _info(self) -> datasets.DatasetInfo:
-        columns = probe_features() if self.config.name in PROBES else features()
+        columns = features_of(self.config.name)
         return datasets.DatasetInfo(description=DESCRIPTION, features=columns, citation=CITATION, license="CC-BY-4.0")
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:

@@ -1,6 +1,17 @@
 """Load the shipped data, from the package or by ``load_dataset("h2htalk", TASK)``."""
 
-__all__ = ["NAME", "load", "load_probe", "manifest", "path", "prepare_dataset", "records_of", "register"]
+__all__ = [
+    "NAME",
+    "features_of",
+    "load",
+    "load_memory",
+    "load_probe",
+    "manifest",
+    "path",
+    "prepare_dataset",
+    "records_of",
+    "register",
+]
 
 import json
 import os
@@ -11,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.schema import features, probe_features
-from h2htalk_datasets.tasks import PROBES, TASKS, select_tasks
+from h2htalk_datasets.tasks import MEMORY, PROBES, TASKS, select_tasks
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
@@ -84,6 +95,31 @@ def load_probe(name: str, language: str = "en") -> "Dataset":
     return _read_parquet(name, language, probe_features())
 
 
+def load_memory(language: str = "en") -> "Dataset":
+    """Load the questions of CompanionMemory from the installed package.
+
+    Args:
+        language: language of the set.
+
+    Returns:
+        A ``datasets.Dataset`` in memory, see :func:`h2htalk_datasets.memory.rows.memory_features`.
+
+    Raises:
+        H2HTalkError: the set does not exist in the language.
+
+    """
+    return _read_parquet(MEMORY, language, features_of(MEMORY))
+
+
+def features_of(name: str) -> "Features":
+    """The columns of a config."""
+    from h2htalk_datasets.memory.rows import memory_features
+
+    if name == MEMORY:
+        return memory_features()
+    return probe_features() if name in PROBES else features()
+
+
 def prepare_dataset() -> Path:
     """Fill the cache of `datasets`, so that ``load_dataset("h2htalk", TASK)`` works without the Hub.
 
@@ -101,7 +137,7 @@ def prepare_dataset() -> Path:
     progress_bars_disabled = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        for name in (*TASKS, *PROBES):
+        for name in (*TASKS, *PROBES, MEMORY):
             # `datasets` lists as configs what has the same version and hash, so all get the same hash.
             builder = H2HTalk(config_name=name, dataset_name=NAME, hash=content)
             builder.download_and_prepare()

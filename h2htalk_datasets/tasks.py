@@ -3,6 +3,7 @@
 __all__ = [
     "DIMENSIONS",
     "EMOTIONS",
+    "MEMORY",
     "MEMORY_CATEGORIES",
     "NEEDS",
     "NO_KEY_INFORMATION",
@@ -64,6 +65,9 @@ DIMENSIONS = ("Dialogue", "Itinerary", "Recollection")
 
 PROBES = ("SafetyHighRisk", "InstructionFollowing")
 """The two probe sets, which are never part of the eleven tasks or of their scores."""
+
+MEMORY = "CompanionMemory"
+"""The questions about conversations over weeks; never part of the eleven tasks or of their scores."""
 
 NO_KEY_INFORMATION = {"en": "No key information extracted.", "zh": "未提取到关键信息。"}
 """The exact answer of RecollectionSynthesis to a dialogue without lasting facts, by language."""

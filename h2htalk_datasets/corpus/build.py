@@ -12,11 +12,15 @@ from h2htalk_datasets.corpus.checks import check_corpus
 from h2htalk_datasets.corpus.sources import SOURCES, source_files
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.loading import features_of
+from h2htalk_datasets.memory.checks import check_arcs
+from h2htalk_datasets.memory.rows import memory_rows
+from h2htalk_datasets.memory.schema import read_arcs
 from h2htalk_datasets.probes.checks import check_probes
 from h2htalk_datasets.probes.schema import probe_rows, read_probes
 from h2htalk_datasets.prompts import render
-from h2htalk_datasets.schema import Record, features, probe_features
-from h2htalk_datasets.tasks import PROBES, TASKS
+from h2htalk_datasets.schema import Record, features
+from h2htalk_datasets.tasks import MEMORY, PROBES, TASKS
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -50,14 +54,17 @@ def build(
     rows = [_row(record, columns) for record in records]
     tasks = {task: [row for row in rows if row["task"] == task] for task in TASKS}
     checks += check_probes(language, tasks)
+    arcs = read_arcs(language)
+    checks += check_arcs(arcs)
     _raise_on_failure(checks)
     probes = {name: probe_rows(read_probes(name, language)) for name in PROBES}
+    probes[MEMORY] = memory_rows(arcs, language)
     folder = out / language
     folder.mkdir(parents=True, exist_ok=True)
     for name, own_rows in tasks.items():
         _write_parquet(own_rows, columns, folder / f"{name}.parquet")
     for name, own_rows in probes.items():
-        _write_parquet(own_rows, probe_features(), folder / f"{name}.parquet")
+        _write_parquet(own_rows, features_of(name), folder / f"{name}.parquet")
     manifest = {"language": language} | _summary(tasks) | {"fingerprint": fingerprint(rows), "probes": _summary(probes)}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
     return manifest["counts"], checks

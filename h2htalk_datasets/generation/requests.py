@@ -10,10 +10,11 @@ from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
 from h2htalk_datasets.loading import records_of
 from h2htalk_datasets.probes import PROBES, load_probe
-from h2htalk_datasets.prompts import render, render_probe
-from h2htalk_datasets.tasks import TASKS, select_tasks
+from h2htalk_datasets.prompts import render, render_memory, render_probe
+from h2htalk_datasets.tasks import MEMORY, TASKS, select_tasks
 
 _PROBE_MAX_NEW_TOKENS = 192  # references of the probe sets have at most 80 words
+_MEMORY_MAX_NEW_TOKENS = 144  # an answer to a question of CompanionMemory has at most 60 words
 
 
 def chosen_rows(tasks: str = "all", limit: int | None = None) -> list[dict[str, Any]]:
@@ -67,7 +68,7 @@ def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int
     """Return the prompt of a record.
 
     Args:
-        row: a record of a task or of a probe set.
+        row: a record of a task, of a probe set, or a question of CompanionMemory with its context.
         sap: principles of the persona, see :func:`principles_of`.
         thinking_tokens: added to the task's limit of new tokens.
         persona_text: of a probe only, see :func:`h2htalk_datasets.prompts.render_probe`.
@@ -76,6 +77,9 @@ def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int
     if "probe" in row:
         messages, limit = render_probe(row, sap, persona_text), _PROBE_MAX_NEW_TOKENS + thinking_tokens
         return Prompt(row["id"], row["probe"], row["probe"], tuple(messages), limit)
+    if "context" in row:
+        limit = _MEMORY_MAX_NEW_TOKENS + thinking_tokens
+        return Prompt(row["id"], MEMORY, row["relationship"], tuple(render_memory(row, sap)), limit)
     limit = TASKS[row["task"]].max_new_tokens + thinking_tokens
     return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), limit)
 

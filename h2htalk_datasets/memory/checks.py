@@ -1,16 +1,15 @@
 """What must hold in an arc beyond its schema: sizes, counts of families, evidence, and forms that fit."""
 
-__all__ = ["QUESTIONS_PER_ARC", "arc_problems", "questions_per_family"]
+__all__ = ["arc_problems", "check_arcs", "questions_per_family"]
 
 from collections import Counter
 from collections.abc import Sequence
 
+from h2htalk_datasets.corpus.check import Check
 from h2htalk_datasets.memory.patterns import contains, normalize
 from h2htalk_datasets.memory.schema import FAMILIES, Arc, Fact, Question, Session
 from h2htalk_datasets.memory.verdicts import verdict
 from h2htalk_datasets.words import words
-
-QUESTIONS_PER_ARC = 12
 
 _WORDS = (2300, 4200)
 _IN_THE_MIDDLE = 4  # questions that are asked before the last session
@@ -22,6 +21,17 @@ def questions_per_family(relationship: str) -> dict[str, int]:
     """How many questions of each family an arc has: two of four families and one of the others, in turn."""
     doubled = _ODD if int(relationship[:2]) % 2 else _EVEN
     return {family: 1 + (family in doubled) for family in FAMILIES}
+
+
+def check_arcs(arcs: Sequence[Arc]) -> list[Check]:
+    """Check all arcs of a language, and that each question is written for its arc only."""
+    problems = [f"{arc.relationship}, {problem}" for arc in arcs for problem in arc_problems(arc)]
+    messages = Counter(" ".join(words(question.message)) for arc in arcs for question in arc.questions)
+    repeated = [message for message, count in messages.items() if count > 1]
+    return [
+        Check("CompanionMemory: broken rules of arcs", len(problems), 0, offenders=problems),
+        Check("CompanionMemory: repeated questions", len(repeated), 0, offenders=repeated),
+    ]
 
 
 def arc_problems(arc: Arc) -> list[str]:

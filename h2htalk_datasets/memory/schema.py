@@ -13,6 +13,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.schema import Strict, Text, problems_of
 
 _FOLDER = Path(__file__).parent
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
 
 FAMILIES = ("recall", "update", "order", "join", "abstention", "contradiction", "proactive", "discretion")
 """What a question tests. The unit of every table is the family."""
@@ -146,7 +147,7 @@ def read_arc(file: Path) -> Arc:
 
     """
     try:
-        return Arc.model_validate(yaml.safe_load(file.read_text("utf-8")))
+        return Arc.model_validate(yaml.load(file.read_text("utf-8"), Loader=_Loader))
     except (ValidationError, yaml.YAMLError) as error:
         problems = problems_of(error) if isinstance(error, ValidationError) else [" ".join(str(error).split())]
         raise H2HTalkError("\n".join(f"{file.name}: {problem}" for problem in problems)) from None
@@ -160,7 +161,7 @@ def read_arcs(language: str = "en") -> list[Arc]:
 def read_small_talk(language: str = "en") -> list[list[Turn]]:
     """Shared conversations without facts, which stretch an arc to a length."""
     files = sorted((_FOLDER / language).glob("small_talk*.yaml"))
-    return [talk["turns"] for file in files for talk in yaml.safe_load(file.read_text("utf-8"))]
+    return [talk["turns"] for file in files for talk in yaml.load(file.read_text("utf-8"), Loader=_Loader)]
 
 
 def _check_unique(ids: list[str], arc: Arc) -> None:

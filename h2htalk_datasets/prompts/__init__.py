@@ -15,9 +15,18 @@ __all__ = [
     "principles",
     "prompt_date",
     "render",
+    "render_memory",
     "render_probe",
     "render_user",
 ]
 
 from h2htalk_datasets.prompts.chat_template import PROMPT_DATE, chat_text, fold_system, for_template, prompt_date
-from h2htalk_datasets.prompts.rendering import SAP, Principle, principles, render, render_probe, render_user
+from h2htalk_datasets.prompts.rendering import (
+    SAP,
+    Principle,
+    principles,
+    render,
+    render_memory,
+    render_probe,
+    render_user,
+)

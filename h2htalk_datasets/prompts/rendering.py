@@ -1,6 +1,6 @@
 """Render a record with the template of its task."""
 
-__all__ = ["SAP", "Principle", "principles", "render", "render_probe", "render_user"]
+__all__ = ["SAP", "Principle", "principles", "render", "render_memory", "render_probe", "render_user"]
 
 import re
 from collections.abc import Iterable, Mapping
@@ -60,6 +60,17 @@ def render_probe(
 
     """
     return _messages(SimpleNamespace(**probe) if isinstance(probe, Mapping) else probe, "Probe", sap, persona_text)
+
+
+def render_memory(question: Mapping[str, Any], sap: bool | Iterable[str] = True) -> list[dict[str, str]]:
+    """Render a question of CompanionMemory; result and errors as for :func:`render`.
+
+    Args:
+        question: a row of CompanionMemory, with ``context`` (what a memory strategy gives the model) and ``today``.
+        sap: as for :func:`render`.
+
+    """
+    return _messages(SimpleNamespace(**question), "CompanionMemory", sap)
 
 
 def render_user(brief: Mapping[str, Any], turn: int) -> list[dict[str, str]]:

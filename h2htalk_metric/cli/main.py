@@ -12,6 +12,7 @@ from h2htalk_metric.cli.judge import judge_command
 from h2htalk_metric.cli.leaderboard import leaderboard, submit
 from h2htalk_metric.cli.probe import conversation, instructions, probe_app, safety
 from h2htalk_metric.cli.publish import publish_command
+from h2htalk_metric.cli.remember import remember_command
 from h2htalk_metric.cli.review import review_app
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ app.command("merge")(runs.merge)
 app.command("judge")(judge_command)
 app.add_typer(review_app, name="review")
 app.add_typer(probe_app, name="probe")
+app.command("remember")(remember_command)
 app.command("sap", help="The same as `h2htalk probe safety`.")(safety)
 app.command("follow", hidden=True, deprecated=True)(instructions)
 app.command("converse", hidden=True, deprecated=True)(conversation)

@@ -4,6 +4,7 @@ RUN/probes/safety/MODE/VARIANT/   a run over SafetyHighRisk per variant of the p
                              hears its own earlier answers, or teacher_forced, where it hears the references
 RUN/probes/instructions/     a run over InstructionFollowing
 RUN/probes/conversation/     transcripts and judgements
+RUN/probes/memory/           answers to CompanionMemory, see h2htalk_metric.memory.remember
 RUN/probes/NAME.json         the result; NAME.md shows it
 
 h2htalk 0.1 used other names; its folders and files are still found.
@@ -22,8 +23,8 @@ from h2htalk_metric.runs.run import Run
 
 _OLD_NAMES = {"safety": "sap", "instructions": "following", "conversation": "conversing"}
 
-PROBE_COMMANDS = tuple(_OLD_NAMES)
-"""The probes by their names in ``h2htalk probe NAME``."""
+PROBE_COMMANDS = (*_OLD_NAMES, "memory")
+"""The probes by the names of their result files; those of ``h2htalk probe NAME``, and ``h2htalk remember``."""
 
 
 def probe_folder(run: Run | str | Path, probe: str) -> Path:
@@ -52,19 +53,19 @@ def read_result(run: Run | str | Path, probe: str) -> dict[str, Any] | None:
 
     """
     path = Run.of(run).path
-    for file in (path / "probes" / f"{probe}.json", path / f"{_OLD_NAMES[probe]}.json"):
+    for file in (path / "probes" / f"{probe}.json", path / f"{_OLD_NAMES.get(probe, probe)}.json"):
         if file.exists():
             try:
                 return _upgrade_result(json.loads(file.read_text("utf-8")))
             except ValueError:
-                raise H2HTalkError(f"{file} is damaged; run: h2htalk probe {probe} {path}") from None
+                raise H2HTalkError(f"{file} is damaged; run the probe again, which keeps its answers") from None
     return None
 
 
 def write_result(run: Run | str | Path, probe: str, result: Mapping[str, Any]) -> Path:
     """Write the result of a probe; returns the file."""
     file = Run.of(run).path / "probes" / f"{probe}.json"
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     return file
 

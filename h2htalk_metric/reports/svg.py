@@ -8,6 +8,7 @@ __all__ = [
     "bar",
     "boxes",
     "distribution",
+    "line_plot",
     "radar",
     "ticks",
     "whisker",
@@ -118,6 +119,52 @@ def radar(lines: Mapping[str, Mapping[Axis, Interval]], label: str) -> Markup | 
         rings={top * part // 4: [_point(angle, part / 4) for angle in angles.values()] for part in range(1, 5)},
         band=[_outline(single, angles, top, end) for end in ("high", "low")] if has_band else [],
         lines=[_line(name, values, angles, top, place) for place, (name, values) in enumerate(lines.items())],
+    )
+
+
+def line_plot(lines: Mapping[str, Mapping[str, Interval]], label: str, top: float, unit: str) -> Markup | None:
+    """Values over ordered groups, one line per name with its intervals, and a legend.
+
+    Args:
+        lines: name to value per group; the first :data:`MAX_RADAR_LINES` are drawn. The groups are those of the longest
+            line, in its order; a line leaves out the groups that it does not have.
+        label: what the figure shows, for screen readers.
+        top: end of the vertical axis, which begins at 0.
+        unit: of the groups, below the horizontal axis.
+
+    Returns:
+        None if there are fewer than two groups.
+
+    """
+    lines = dict(list(lines.items())[:MAX_RADAR_LINES])
+    groups = max((list(values) for values in lines.values()), key=len, default=[])
+    if len(groups) < 2:
+        return None
+    left, right, bottom, height = 50, 500, 220, 190
+
+    def y(value: float) -> float:
+        return round(bottom - height * min(value, top) / top, 1)
+
+    drawn = []
+    for place, (name, values) in enumerate(lines.items()):
+        colour, dash, mark = _STYLES[place]
+        dots = []
+        for number, group in enumerate(groups):
+            if (interval := values.get(group)) is None:
+                continue
+            # Each line is a little to the side, so that intervals do not cover each other.
+            x = left + (right - left) * (number + 0.5) / len(groups) + 7 * (place - (len(lines) - 1) / 2)
+            ends = (y(interval.low), y(interval.high)) if interval.defined else None
+            title = f"{name}, {group}: {interval.value:.2f}"
+            dots.append({"x": round(x, 1), "y": y(interval.value), "ends": ends, "title": title})
+        style = {"name": name, "colour": colour, "dash": dash, "mark": mark}
+        points = [(dot["x"], dot["y"]) for dot in dots]
+        drawn.append({**style, "dots": dots, "points": points, "legend_y": 285 + _LEGEND_STEP * place})
+    columns = {group: round(left + (right - left) * (n + 0.5) / len(groups), 1) for n, group in enumerate(groups)}
+    levels = {f"{top * part / 4:g}": y(top * part / 4) for part in range(5)}
+    size = {"height": 275 + _LEGEND_STEP * len(lines), "left": left, "right": right, "bottom": bottom}
+    return render_macro(
+        "svg.jinja", "line_plot", label=label, unit=unit, columns=columns, levels=levels, lines=drawn, **size
     )
 
 

@@ -1,0 +1,1 @@
+"""CompanionMemory with a model: memory strategies, answers, results."""
