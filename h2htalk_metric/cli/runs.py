@@ -70,7 +70,8 @@ def compare(
     seed: Annotated[int, typer.Option(help="Seed of the sign flips.")] = 0,
 ) -> None:
     """Test two runs against each other: differences, intervals, p-values, and what is significant after correction."""
-    from h2htalk_metric.reports.comparison import comparison, slice_comparison
+    from h2htalk_metric.judge.judged_slices import compare_judged
+    from h2htalk_metric.reports.comparison import comparison, judged_comparison, slice_comparison
     from h2htalk_metric.reports.terminal import print_table
     from h2htalk_metric.runs.compare import compare_need, compare_runs, compare_slices
     from h2htalk_metric.runs.run import Run
@@ -78,6 +79,13 @@ def compare(
     one, other = Run(first), Run(second)
     print_table(comparison(one, other, compare_runs(one, other, resamples=resamples, seed=seed)))
     for table in slice_comparison(compare_slices(one, other, resamples=resamples, seed=seed), compare_need(one, other)):
+        print_table(table)
+    try:
+        judged_tests = compare_judged(one, other, resamples=resamples, seed=seed)
+    except H2HTalkError as error:  # S is compared all the same
+        judged_tests = {}
+        print(f"J is not compared: {error}")
+    for table in judged_comparison(judged_tests):
         print_table(table)
     print(f"{resamples} sign flips, seed {seed}")
 

@@ -9,6 +9,7 @@ __all__ = [
     "best_of_brackets",
     "board_csv",
     "by_scoring_config",
+    "detectable_difference",
     "overall_difference",
     "paper_board",
     "run_board",
@@ -28,7 +29,12 @@ from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 from h2htalk_metric.reports.csv_text import csv_text
 from h2htalk_metric.stats.aggregate import OVERALL
 from h2htalk_metric.stats.clusters import ClusterSums
-from h2htalk_metric.stats.intervals import Interval, weighted_interval
+from h2htalk_metric.stats.intervals import (
+    Interval,
+    minimum_detectable_difference,
+    standard_error,
+    weighted_interval,
+)
 
 LAYOUT: dict[str, str] = {
     cell: dimension
@@ -50,6 +56,7 @@ class BoardRow:
         bracket: size bracket.
         cells: S times 100 by cell; None if not available.
         intervals: 95% interval by cell, where there is one.
+        detectable: see :class:`h2htalk_metric.leaderboard.row.Row`.
         sums: of the run's items per relationship; None on the paper's board.
         tied: see :func:`tied_with_first`.
         notes: remarks below the name.
@@ -64,6 +71,7 @@ class BoardRow:
     bracket: str
     cells: Mapping[str, float | None]
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    detectable: Mapping[str, float] = field(default_factory=dict)
     sums: ClusterSums | None = None
     tied: bool = False
     notes: tuple[str, ...] = ()
@@ -127,6 +135,7 @@ def run_board(rows: Sequence[Row], *, recompute_ss: bool = False) -> list[BoardR
             bracket=row.bracket,
             cells=row.cells,
             intervals=row.intervals,
+            detectable=row.detectable,
             sums=row.sums,
             tied=row.digest in tied,
             notes=_notes(row),
@@ -166,6 +175,13 @@ def overall_difference(first: ClusterSums, second: ClusterSums) -> Interval:
     """
     difference = first.minus(second)
     return weighted_interval(difference, difference.cells()[OVERALL])
+
+
+def detectable_difference(first: ClusterSums, second: ClusterSums) -> float:
+    """Smallest true difference in Overall that the paired comparison finds with 80% power at 5%."""
+    difference = first.minus(second)
+    weights = difference.cells()[OVERALL]
+    return minimum_detectable_difference(standard_error(difference, weights), difference.num_clusters(weights))
 
 
 def best_of_brackets(rows: Sequence[BoardRow]) -> dict[str, dict[str, int]]:
@@ -217,7 +233,7 @@ def board_csv(rows: Sequence[BoardRow]) -> str:
     config = ("embedder", "revision", "precision", "dataset")
     columns = ["model", "bracket", *LAYOUT, "tied with first", "ss", *config, "notes"]
     if any(row.intervals for row in rows):
-        columns += [f"{cell} 95% {end}" for cell in LAYOUT for end in ("low", "high")]
+        columns += [f"{cell} {name}" for cell in LAYOUT for name in ("95% low", "95% high", "detectable")]
     lines = []
     for row in sorted(rows, key=lambda row: -(row.cells[OVERALL] or 0)):
         line = {"model": row.model, "bracket": row.bracket, "notes": "; ".join(row.notes)}
@@ -226,6 +242,7 @@ def board_csv(rows: Sequence[BoardRow]) -> str:
         line |= {key: row.scoring_config.get(key, "") for key in config}
         for cell, ends in row.intervals.items():
             line |= {f"{cell} 95% {name}": f"{end:.2f}" for name, end in zip(("low", "high"), ends, strict=True)}
+        line |= {f"{cell} detectable": f"{value:.2f}" for cell, value in row.detectable.items()}
         lines.append(line)
     return csv_text(columns, lines)
 

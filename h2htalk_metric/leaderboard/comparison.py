@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.leaderboard.board import LAYOUT, BoardRow, overall_difference
+from h2htalk_metric.leaderboard.board import LAYOUT, BoardRow, detectable_difference, overall_difference
 from h2htalk_metric.reports.svg import MAX_RADAR_LINES, radar
 from h2htalk_metric.stats.aggregate import OVERALL
 from h2htalk_metric.stats.intervals import Interval
@@ -52,10 +52,13 @@ def _differences(chosen: Sequence[BoardRow]) -> str:
         if first.sums is None or row.sums is None or OVERALL not in first.intervals or OVERALL not in row.intervals:
             continue
         value, low, high = overall_difference(row.sums, first.sums)
-        lines += f"<tr><th>{escape(row.model)}</th><td>{value:+.2f}</td><td>{low:+.2f} to {high:+.2f}</td></tr>"
+        detectable = detectable_difference(row.sums, first.sums)
+        numbers = (f"{value:+.2f}", f"{low:+.2f} to {high:+.2f}", f"detectable {detectable:.2f}")
+        lines += f"<tr><th>{escape(row.model)}</th>{''.join(f'<td>{number}</td>' for number in numbers)}</tr>"
     if not lines:
         return ""
     return (
-        f"<p>Overall minus that of {escape(first.model)}, with the paired 95% interval, clustered by relationship</p>"
+        f"<p>Overall minus that of {escape(first.model)}, with the paired 95% interval, clustered by relationship, and "
+        "the smallest true difference that this comparison detects (80% power, 5% level)</p>"
         f'<table class="facts">{lines}</table>'
     )

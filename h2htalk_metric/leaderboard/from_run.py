@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from h2htalk_metric.judge.judged_run import read_judged
+from h2htalk_metric.judge.judged_slices import JUDGED_MEASURES, judged_slices
 from h2htalk_metric.judge.ratings import JUDGE, PEOPLE
 from h2htalk_metric.leaderboard.submission import Submission, parse
 from h2htalk_metric.metrics.tokenizers import clean
@@ -15,6 +16,7 @@ from h2htalk_metric.probes.results import read_result
 from h2htalk_metric.probes.safety import MEASURES
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
+from h2htalk_metric.stats.intervals import as_json
 
 _JUDGE_SETTINGS = ("judge", "judge_server", "judge_prompt", "num_explanations", "alpha", "tau", "tau_share", "scale")
 _JUDGE_COLUMNS = ("j", "judge_score", "n", "unscored", "flagged")
@@ -63,10 +65,13 @@ def _short_name(model: Mapping[str, Any]) -> str:
 
 
 def _judge_and_review(run: Run) -> dict[str, dict[str, Any]]:
-    """Per judged config J and the mean score of the judges (0..5), and counts; empty if nobody judged."""
-    judged = read_judged(run)
+    """J and the mean score of the judges (0..5), per judged config and by kind of record, and counts.
+
+    Empty if nobody judged.
+    """
+    judged, levels = read_judged(run), _judged_levels(run)
     if judged is None:
-        return {}
+        return {"judge": levels} if levels else {}
     judge = {key: value for key, value in judged.signature.items() if key in _JUDGE_SETTINGS}
     judge |= {f"rubric {name}": digest for name, digest in judged.signature["rubrics"].items()}
     review = {}
@@ -75,7 +80,17 @@ def _judge_and_review(run: Run) -> dict[str, dict[str, Any]]:
             value = float(line[column])
             judge[f"{task} {column}"] = None if math.isnan(value) else round(value, 3)
         review[f"{task} reviewed"] = int(line["reviewed"])
-    return {"judge": judge, "review": review}
+    return {"judge": judge | levels, "review": review}
+
+
+def _judged_levels(run: Run) -> dict[str, Any]:
+    """J and the judges' scores at the levels of need, difficulty, turns and emotion."""
+    return {
+        f"{JUDGED_MEASURES[measure]}, {factor} {one.level}": f"{_with_interval(as_json(one.score))}, n = {one.n}"
+        for measure, parts in judged_slices(run).items()
+        for factor, levels in parts.items()
+        for one in levels
+    }
 
 
 def _safety(run: Run) -> dict[str, dict[str, Any]]:

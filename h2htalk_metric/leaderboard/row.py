@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.stats.clusters import ClusterSums
 
-ROW_VERSION = 7
+ROW_VERSION = 8
 """Increase it whenever rows are computed in another way; stored rows of other versions are not read but recomputed."""
 
 FULL_SIZE = sum(task.count for task in TASKS.values())
@@ -45,6 +45,7 @@ class Level(BaseModel):
         n: number of records.
         value: mean S times 100.
         interval: its 95% interval, clustered by relationship; None if it is undefined.
+        detectable: smallest difference to an independent run that a test finds (80% power, 5% level), or None.
 
     """
 
@@ -55,6 +56,7 @@ class Level(BaseModel):
     n: int
     value: float
     interval: tuple[float, float] | None
+    detectable: float | None
 
 
 class Row(BaseModel):

@@ -248,6 +248,7 @@ def _levels(scores: RunScores) -> list[Level]:
             n=one.n,
             value=round(one.score.value, _DECIMALS),
             interval=(round(one.score.low, _DECIMALS), round(one.score.high, _DECIMALS)) if one.score.defined else None,
+            detectable=None if math.isnan(one.detectable) else round(one.detectable, _DECIMALS),
         )
         for factor in FACTORS
         for one in slices(scores, factor)

@@ -17,7 +17,7 @@ from h2htalk_metric.metrics.composite import score
 from h2htalk_metric.metrics.distortions import DISTORTIONS, another_reference, falsified
 from h2htalk_metric.metrics.facts import KINDS, contradictions
 from h2htalk_metric.metrics.similarity import Embedder
-from h2htalk_metric.stats.intervals import Interval, mean_interval
+from h2htalk_metric.stats.intervals import Interval, mean_detectable, mean_interval
 
 ALL = "all"
 """In place of a config: all records."""
@@ -33,6 +33,7 @@ class Reaction(NamedTuple):
         original: mean S times 100 of these answers unchanged.
         distorted: mean S times 100 of the changed ones.
         difference: distorted minus original, with its 95% interval, clustered by relationship.
+        detectable: smallest true difference that a test of these pairs finds with 80% power at 5%.
         not_lower: share of answers whose changed version scores at least as high, with its 95% interval.
         components: mean change of each component times 100, in the order of ``COMPONENTS``.
 
@@ -44,6 +45,7 @@ class Reaction(NamedTuple):
     original: float
     distorted: float
     difference: Interval
+    detectable: float
     not_lower: Interval
     components: tuple[float, ...]
 
@@ -152,10 +154,9 @@ def _reactions(
     for group in [*(task for task in TASKS if task in tasks), ALL]:
         chosen = (tasks == group) | (group == ALL)
         before, after = original[chosen], changed[chosen]
-        difference = mean_interval((after - before).mean(axis=1), clusters[chosen].tolist())
-        not_lower = mean_interval(
-            (after.mean(axis=1) >= before.mean(axis=1)).astype(float), clusters[chosen].tolist(), rate=True
-        )
+        labels, differences = clusters[chosen].tolist(), (after - before).mean(axis=1)
+        difference = mean_interval(differences, labels)
+        not_lower = mean_interval((after.mean(axis=1) >= before.mean(axis=1)).astype(float), labels, rate=True)
         assert difference is not None and not_lower is not None  # each group has records
         reactions.append(
             Reaction(
@@ -165,6 +166,7 @@ def _reactions(
                 original=float(before.mean()),
                 distorted=float(after.mean()),
                 difference=difference,
+                detectable=mean_detectable(differences, labels, paired=True),
                 not_lower=not_lower,
                 components=tuple(map(float, (after - before).mean(axis=0))),
             )

@@ -37,7 +37,7 @@ from h2htalk_metric.judge.judge_items import JudgeItem
 from h2htalk_metric.judge.ratings import judge_ratings
 from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.judge.sanitize import sanitize
-from h2htalk_metric.stats.intervals import as_json, mean_interval
+from h2htalk_metric.probes.figures import figure
 
 PROBE = "ChangedNeed"
 CRITERIA = {
@@ -130,9 +130,9 @@ def measure_conversations(folder: Path) -> dict[str, Any]:
     """Measure the conversations in a folder.
 
     Returns:
-        Content of ``probes/conversation.json``: the numbers of conversations, counts, and `figures`: per criterion n,
-        value, low and high. All criteria except `shown` and `before` are measured only where the user showed the
-        change, because nobody can notice what is not shown.
+        Content of ``probes/conversation.json``: the numbers of conversations, counts, and `figures`: per criterion
+        its :func:`~h2htalk_metric.probes.figures.figure`. All criteria except `shown` and `before` are measured only
+        where the user showed the change, because nobody can notice what is not shown.
 
     """
     manifest = RunFolder(folder).manifest()
@@ -146,9 +146,8 @@ def measure_conversations(folder: Path) -> dict[str, Any]:
             values = ratings.values(ids, lambda scores, name=name: scores[name])  # type: ignore[misc]
             if name not in _ALWAYS_MEASURED:
                 values[~shown] = np.nan
-            interval = mean_interval(values, ids, rate=True)
-            if interval:
-                figures[name] = {"n": int((~np.isnan(values)).sum()), **as_json(interval)}
+            if one := figure(values, ids, rate=True):
+                figures[name] = one
     ended = sum(bool(transcript["ended"]) for transcript in transcripts)
     return {
         "probe": PROBE,

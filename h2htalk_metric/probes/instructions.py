@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from h2htalk_metric.judge.ratings import CriterionScores, judge_ratings, ratings_agreement
+from h2htalk_metric.probes.figures import figure
 from h2htalk_metric.probes.results import check_probe_run
 from h2htalk_metric.review.scores import human_ratings
 from h2htalk_metric.runs.run import Run
-from h2htalk_metric.stats.intervals import as_json, mean_interval
+from h2htalk_metric.stats.intervals import as_json
 from h2htalk_metric.stats.significance import holm, paired_test
 
 Record = Mapping[str, Any]
@@ -51,10 +52,11 @@ def measure_instructions(run: Run | str | Path, *, resamples: int = 10_000) -> d
         resamples: random sign assignments of the tests.
 
     Returns:
-        Content of ``probes/instructions.json``. `figures`: per source (``judge``, ``people``), grouping and group n,
-        value, low and high. `differences`: per source explicit minus implicit over ``all`` pairs, and per emotion and
-        implicitness, with p and p_holm (over the emotions, and over the levels of implicitness). `agreement`:
-        Krippendorff's alpha between judge and people, or None. Also n, empty, cut, counts and the signature.
+        Content of ``probes/instructions.json``. `figures`: per source (``judge``, ``people``), grouping and group
+        its :func:`~h2htalk_metric.probes.figures.figure`. `differences`: per source explicit minus implicit over
+        ``all`` pairs, and per emotion and implicitness, with p and p_holm (over the emotions, and over the levels of
+        implicitness). `agreement`: Krippendorff's alpha between judge and people, or None. Also n, empty, cut, counts
+        and the signature.
 
     Raises:
         H2HTalkError: the run is incomplete, or it is of another set.
@@ -93,10 +95,8 @@ def _figures(records: Sequence[Record], values: np.ndarray) -> dict[str, Any]:
         groups = [group_of(record) for record in records]
         for group in dict.fromkeys(name for name in groups if name):
             places = [place for place, name in enumerate(groups) if name == group]
-            interval = mean_interval(values[places], [records[place]["scenario"] for place in places], rate=True)
-            if interval:
-                n = int((~np.isnan(values[places])).sum())
-                figures[grouping][group] = {"n": n, **as_json(interval)}
+            if one := figure(values[places], [records[place]["scenario"] for place in places], rate=True):
+                figures[grouping][group] = one
     return figures
 
 

@@ -32,6 +32,7 @@ from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.metrics.composite import score
 from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.metrics.similarity import Embedder, load_embedder
+from h2htalk_metric.probes.figures import figure
 from h2htalk_metric.probes.results import check_probe_run
 from h2htalk_metric.probes.safety_groups import (
     GROUPS,
@@ -45,7 +46,6 @@ from h2htalk_metric.probes.safety_groups import (
 from h2htalk_metric.probes.variants import BASELINE
 from h2htalk_metric.review.scores import human_ratings
 from h2htalk_metric.runs.run import Run
-from h2htalk_metric.stats.intervals import as_json, mean_interval
 
 PROBE = "SafetyHighRisk"
 
@@ -123,10 +123,10 @@ def measure_safety(
         roll-out minus teacher-forced over the dangerous scenarios, with p and p_holm (over the variants of a measure).
 
         `variants`: per variant the counts empty and cut, and per source of scores (``judge``, ``people``)
-        :meth:`Ratings.counts`. `figures`: per variant, group, source (also ``text``) and measure n, value, low and high
-        (None if undefined). `tests`: likewise the difference (variant minus baseline) with low, high, p, and p_holm
-        (over the variants of one measure and group). `agreement`: per variant and measure Krippendorff's alpha between
-        judge and people, over all records.
+        :meth:`Ratings.counts`. `figures`: per variant, group, source (also ``text``) and measure its
+        :func:`~h2htalk_metric.probes.figures.figure`. `tests`: likewise the difference (variant minus baseline) with
+        low, high, p, and p_holm (over the variants of one measure and group). `agreement`: per variant and measure
+        Krippendorff's alpha between judge and people, over all records.
 
     Raises:
         H2HTalkError: a run is incomplete, or variants have different records or different judges.
@@ -258,10 +258,8 @@ def _group_figures(by_source: Values, scenarios: Sequence[str]) -> dict[str, Any
     for source, measures in by_source.items():
         for key, values in measures.items():
             rate = source != "text" and MEASURES[key].rate
-            interval = mean_interval(values, scenarios, rate=rate, bounds=(0, 1) if source == "text" else (1, 5))
-            if interval:
-                n = int((~np.isnan(values)).sum())
-                figures.setdefault(source, {})[key] = {"n": n, **as_json(interval)}
+            if one := figure(values, scenarios, rate=rate, bounds=(0, 1) if source == "text" else (1, 5)):
+                figures.setdefault(source, {})[key] = one
     return figures
 
 

@@ -1,12 +1,13 @@
 """The tables of `h2htalk compare`."""
 
-__all__ = ["comparison", "slice_comparison"]
+__all__ = ["comparison", "judged_comparison", "slice_comparison"]
 
 from collections.abc import Mapping
 
 from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.judge.judged_slices import JUDGED_MEASURES
 from h2htalk_metric.reports.slice_tables import effects_table
-from h2htalk_metric.reports.table import Column, Row, Table, ends, numbers, shown
+from h2htalk_metric.reports.table import DETECTABLE_PAIRED, Column, Row, Table, ends, numbers, shown
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
 from h2htalk_metric.runs.slices import NeedEffects
@@ -14,7 +15,6 @@ from h2htalk_metric.stats.intervals import Interval
 from h2htalk_metric.stats.significance import PairedTest
 
 _LEVEL = 0.05
-_DETECTABLE = "Detectable: smallest true difference that this test finds with 80% power."
 
 
 def comparison(first: Run, second: Run, tests: Mapping[str, PairedTest]) -> Table:
@@ -57,7 +57,7 @@ def comparison(first: Run, second: Run, tests: Mapping[str, PairedTest]) -> Tabl
             f"A is {first.path}, B is {second.path}.",
             "Intervals are 95% (Student's t with cluster-robust standard errors); p-values are from random sign "
             "flips of whole clusters; clusters are relationships.",
-            _DETECTABLE,
+            DETECTABLE_PAIRED,
             "* p (Holm) < 0.05, corrected over the configs. The p of averages and Overall is not corrected.",
         ),
     )
@@ -76,6 +76,24 @@ def slice_comparison(tests: Mapping[tuple[str, str], PairedTest], effects: NeedE
     """
     if not tests:
         return []
+    table = _levels_table("A minus B by kind of record, S times 100", tests)
+    return [table, *([effects_table("A minus B: unsaid minus explicit needs", effects)] if effects else [])]
+
+
+def judged_comparison(tests: Mapping[str, Mapping[tuple[str, str], PairedTest]]) -> list[Table]:
+    """The differences of two judged runs per config and by kind of record.
+
+    Args:
+        tests: of A minus B; see :func:`h2htalk_metric.judge.judged_slices.compare_judged`.
+
+    """
+    return [
+        _levels_table(f"A minus B, {JUDGED_MEASURES[measure]}, 0 to 5", of_measure)
+        for measure, of_measure in tests.items()
+    ]
+
+
+def _levels_table(title: str, tests: Mapping[tuple[str, str], PairedTest]) -> Table:
     rows = []
     for (factor, level), test in tests.items():
         cells = (
@@ -89,8 +107,8 @@ def slice_comparison(tests: Mapping[tuple[str, str], PairedTest], effects: NeedE
             _star(test),
         )
         rows.append(Row(cells))
-    table = Table(
-        "A minus B by kind of record, S times 100",
+    return Table(
+        title,
         (
             Column("factor", "text"),
             Column("level", "text"),
@@ -98,9 +116,8 @@ def slice_comparison(tests: Mapping[tuple[str, str], PairedTest], effects: NeedE
             Column("", "text"),
         ),
         tuple(rows),
-        notes=("* p (Holm) < 0.05, corrected over the levels of one factor.",),
+        notes=(DETECTABLE_PAIRED, "* p (Holm) < 0.05, corrected over the levels of one factor."),
     )
-    return [table, *([effects_table("A minus B: unsaid minus explicit needs", effects)] if effects else [])]
 
 
 def _star(test: PairedTest) -> str:

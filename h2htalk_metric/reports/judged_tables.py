@@ -12,11 +12,22 @@ from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.run_tables import per_task
-from h2htalk_metric.reports.table import Bullets, Column, Row, Section, Table, ends, numbers, shown
+from h2htalk_metric.reports.table import (
+    DETECTABLE,
+    DETECTABLE_PAIRED,
+    Bullets,
+    Column,
+    Row,
+    Section,
+    Table,
+    ends,
+    numbers,
+    shown,
+)
 from h2htalk_metric.review.agreement import Agreement
 from h2htalk_metric.review.estimate import Estimate
 from h2htalk_metric.stats.clusters import ClusterSums
-from h2htalk_metric.stats.intervals import Interval, mean_interval, row_intervals
+from h2htalk_metric.stats.intervals import Interval, mean_detectable, mean_interval, row_detectable, row_intervals
 
 _MOST_REASONS = 5
 
@@ -65,9 +76,10 @@ def other_tasks(rows: pd.DataFrame, panel: Panel) -> Section:
             shown(100 * of_task["composite"].mean(), ".1f"),
             shown(interval.value if interval else None),
             ends(interval),
+            shown(mean_detectable(of_task["judge_score"].to_numpy(), list(of_task["relationship"]))),
             shown(of_task["position_bias"].mean()),
         )
-    columns = numbers("n", "unscored", "S", "judge_score", "95% interval", "position bias")
+    columns = numbers("n", "unscored", "S", "judge_score", "95% interval", "detectable", "position bias")
     rubrics = ", ".join(f"{task} {load_rubric(task).hash}" for task in cells)
     reasons = [f"unscored, {count}: {reason[:200]}" for reason, count in rows["unscored"].value_counts().items()]
     return Section(
@@ -77,7 +89,7 @@ def other_tasks(rows: pd.DataFrame, panel: Panel) -> Section:
             "Mean score of the judges, from 0 to 5, for tasks that do not enter Eq. 3: the score stands next to S and "
             f"does not change it. Judges: {', '.join(panel.judges)}; rubrics: {rubrics}. Intervals are clustered by "
             "relationship.",
-            per_task("judge_score of other tasks, 0 to 5", columns, cells),
+            per_task("judge_score of other tasks, 0 to 5", columns, cells, notes=(DETECTABLE,)),
             *([Bullets(tuple(reasons[:_MOST_REASONS]))] if reasons else []),
         ),
     )
@@ -159,28 +171,31 @@ def _agreement(agreement: Mapping[str, Agreement]) -> Table:
             shown(judge.alpha if judge else None),
             shown(judge.spearman if judge else None),
             (shown(difference.value, "+.2f"), ends(difference, "+.2f")) if difference else "-",
+            shown(judge.detectable if judge else None),
         )
         rows.append(Row(cells))
     people_heads = ("items", "resolved", "two raters", "alpha (people)")
-    heads = (*people_heads, "with judge", "alpha (judge)", "Spearman", "judge - people")
-    return Table("Agreement of reviews", (Column("group", "text"), *numbers(*heads)), tuple(rows))
+    heads = (*people_heads, "with judge", "alpha (judge)", "Spearman", "judge - people", "detectable")
+    columns = (Column("group", "text"), *numbers(*heads))
+    return Table("Agreement of reviews", columns, tuple(rows), notes=(DETECTABLE_PAIRED,))
 
 
 def _means(judged_run: JudgedRun) -> Table:
     values = judged_run.values()
-    intervals = row_intervals(ClusterSums.of(values, judged_run.clusters()), bounds=(0, 5)) if values else {}
+    sums = ClusterSums.of(values, judged_run.clusters())
+    intervals, detectable = row_intervals(sums, bounds=(0, 5)), row_detectable(sums)
     cells, panel = {}, judged_run.panel
     tau = panel.tau if panel.tau_share is None else None
     for task, line in judged_run.by_task().to_dict("index").items():
         interval = intervals.get(task)
         means = [shown(line["s5"]), shown(line["judge_score"]), shown(line["j"]), shown(20 * line["j"])]
         plot = svg.whisker(interval, 5, tau) if interval else ""
-        cells[task] = (*means, ends(interval), plot)
-    interval_column, plot_column = Column("95% interval", narrow=False), Column(svg.ticks(5), "plot")
-    columns = (*numbers("S5", "J_judge", "J", "J × 20"), interval_column, plot_column)
+        cells[task] = (*means, ends(interval), shown(detectable.get(task)), plot)
+    wide = (Column("95% interval", narrow=False), Column("detectable", narrow=False), Column(svg.ticks(5), "plot"))
+    columns = (*numbers("S5", "J_judge", "J", "J × 20"), *wide)
     title = f"J, 0 to 5, scored by {', '.join(panel.judges) or 'people'}"
     note = "" if tau is None else f"The dashed line is tau = {tau:g}."
-    return per_task(title, columns, cells, plot_note=note)
+    return per_task(title, columns, cells, notes=(DETECTABLE,), plot_note=note)
 
 
 def _counts(judged_run: JudgedRun) -> Table:

@@ -1,11 +1,14 @@
 """What the tables of all probes share: cells of figures and tests, how many answers are marked, and the method."""
 
 __all__ = [
+    "DETECTABLE_NOTE",
     "LEVEL",
     "METHOD",
     "NOBODY",
     "TEST_COLUMNS",
     "Result",
+    "detectable_cell",
+    "detectable_row",
     "interval_of",
     "marked_lines",
     "num_presented",
@@ -14,10 +17,10 @@ __all__ = [
 ]
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from h2htalk_metric.reports.table import Cell, Column, ends, numbers, shown
+from h2htalk_metric.reports.table import Cell, Column, Row, ends, numbers, shown
 from h2htalk_metric.stats.intervals import Interval
 
 Result = Mapping[str, Any]
@@ -31,18 +34,24 @@ METHOD = (
     "whole clusters; clusters are scenarios. If all clusters have the same rate of 0 or 1, the interval is Clopper and "
     "Pearson's. Unscored answers are left out. * p (Holm) < 0.05."
 )
+_LARGEST = "largest detectable"
+DETECTABLE_NOTE = (
+    f"{_LARGEST.capitalize()}: a test finds a difference of this size to another run in every row (80% power, 5% "
+    "level) if the errors of the two runs are independent. Paired tests usually find smaller ones."
+)
 NOBODY = "No judge and no person has marked these answers yet."
 
-TEST_COLUMNS = (*numbers("items", "difference", "95% interval", "p", "p (Holm)"), Column("", "text"))
+TEST_COLUMNS = (*numbers("items", "difference", "95% interval", "detectable", "p", "p (Holm)"), Column("", "text"))
 
 
 def test_cells(test: Mapping[str, Any], form: str, factor: float = 1) -> list[str]:
-    """Items, difference, interval, p, corrected p, and a star where it is significant."""
+    """Items, difference, interval, detectable difference, p, corrected p, and a star where it is significant."""
     interval, corrected = interval_of(test, factor, value="difference"), test.get("p_holm")
     return [
         str(test["items"]),
         shown(interval.value, f"+{form}"),
         ends(interval, f"+{form}"),
+        detectable_cell(test, form, factor),
         f"{test['p']:.4f}",
         shown(corrected, ".4f"),
         "*" if corrected is not None and corrected < LEVEL else "",
@@ -71,6 +80,30 @@ def value_cell(one: Mapping[str, Any] | None, form: str, factor: float = 1, mark
         return "-"
     interval = interval_of(one, factor)
     return f"{interval.value:{form}}{mark}", ends(interval, form)
+
+
+def detectable_cell(one: Mapping[str, Any], form: str, factor: float = 1) -> str:
+    """The smallest detectable difference; a dash in results of earlier versions, which lack it."""
+    value = one.get("detectable")
+    return "-" if value is None else format(factor * value, form)
+
+
+def detectable_row(columns: Sequence[Sequence[Mapping[str, Any] | None]], form: str, factor: float = 1) -> list[Row]:
+    """The last row of a table of values: per column the largest detectable difference of its rows.
+
+    Args:
+        columns: of figures, one list per column after the first; empty for columns of other content.
+        form: of the numbers.
+        factor: by which the table multiplies the values.
+
+    Returns:
+        No row if no figure has one, for instance in results of earlier versions.
+
+    """
+    values = [[one["detectable"] for one in column if one and one.get("detectable") is not None] for column in columns]
+    if not any(values):
+        return []
+    return [Row((_LARGEST, *(format(factor * max(of), form) if of else "" for of in values)), emphasized=True)]
 
 
 def interval_of(one: Mapping[str, Any], factor: float = 1, value: str = "value") -> Interval:

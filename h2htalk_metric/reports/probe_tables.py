@@ -10,17 +10,31 @@ from h2htalk_metric.probes.conversation import CRITERIA
 from h2htalk_metric.probes.instructions import EMOTIONS, FAMILIES
 from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.probe_cells import (
+    DETECTABLE_NOTE,
     METHOD,
     NOBODY,
     TEST_COLUMNS,
     Result,
+    detectable_cell,
+    detectable_row,
     interval_of,
     marked_lines,
     num_presented,
     test_cells,
     value_cell,
 )
-from h2htalk_metric.reports.table import Bullets, Code, Column, Figure, Row, Section, Table, numbers
+from h2htalk_metric.reports.table import (
+    DETECTABLE,
+    DETECTABLE_PAIRED,
+    Bullets,
+    Code,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    numbers,
+)
 from h2htalk_metric.stats.intervals import Interval
 
 _IMPLICITNESS = (1, 2, 3)
@@ -49,7 +63,7 @@ def instructions(result: Result) -> Section:
             *(table for table in tables if table.rows),
             Bullets(tuple(counts)),
             f"{METHOD} The differences are paired. Holm's correction is over the emotions and over the levels of "
-            "implicitness.",
+            f"implicitness. {DETECTABLE_NOTE} {DETECTABLE_PAIRED}",
             Code(signature_line(result["signature"])),
         ),
     )
@@ -58,7 +72,7 @@ def instructions(result: Result) -> Section:
 def conversation(result: Result) -> Section:
     """Conversations with a user whose need changes: how often the companion notices."""
     rows = [
-        Row((label, str(one["n"]), value_cell(one, ".2f")))
+        Row((label, str(one["n"]), value_cell(one, ".2f"), detectable_cell(one, ".2f")))
         for name, label in CRITERIA.items()
         if (one := result["figures"].get(name))
     ]
@@ -71,18 +85,20 @@ def conversation(result: Result) -> Section:
     if result["counts"] is None:
         blocks.append("No judge has marked them yet; the transcripts can be read.")
     else:
-        columns = (Column("criterion", "text"), *numbers("n", "share"))
-        blocks += [Table("Criteria", columns, tuple(rows))] if rows else []
+        columns = (Column("criterion", "text"), *numbers("n", "share", "detectable"))
+        blocks += [Table("Criteria", columns, tuple(rows), notes=(DETECTABLE,))] if rows else []
         blocks.append(Bullets(tuple(marked_lines("judge", result["counts"], num_presented(result["counts"])))))
     return Section("conversation", "Needs that change", (*blocks, Code(signature_line(result["signature"]))))
 
 
 def _families_table(source: str, figures: Mapping[str, Any]) -> Table:
-    rows = []
+    rows, measured = [], []
     for family, label in FAMILIES.items():
         if one := figures["family"].get(family):
             cells = [one, *(figures["emotion"].get(f"{family}/{emotion}") for emotion in EMOTIONS)]
+            measured.append(cells)
             rows.append(Row((label, str(one["n"]), *(value_cell(cell, ".1f", 100) for cell in cells))))
+    rows += detectable_row([[], *zip(*measured, strict=True)], ".1f", 100)
     radar = svg.radar({source: _emotion_axes(figures["emotion"])}, "Radar of families and emotions")
     caption = f"Criteria met by family and emotion, marked by {source}; the band is the 95% interval."
     return Table(
@@ -94,11 +110,13 @@ def _families_table(source: str, figures: Mapping[str, Any]) -> Table:
 
 
 def _implicitness_table(source: str, figures: Mapping[str, Any]) -> Table:
-    rows = []
+    rows, measured = [], []
     for family, label in FAMILIES.items():
         values = [figures["implicitness"].get(f"{family}/{level}") for level in _IMPLICITNESS]
         if any(values):
+            measured.append(values)
             rows.append(Row((label, *(value_cell(value, ".1f", 100) for value in values))))
+    rows += detectable_row(list(zip(*measured, strict=True)), ".1f", 100)
     columns = numbers(*(f"implicitness {level}" for level in _IMPLICITNESS))
     return Table(f"Criteria met by implicitness, marked by {source}", (Column("family", "text"), *columns), tuple(rows))
 

@@ -39,7 +39,7 @@ def report_sections(run: Run) -> list[Section]:
         run_tables.lengths(answers),
         run_tables.format_followed(scores, answers),
         *([facts] if (facts := run_tables.fact_errors(scores)) else []),
-        *([difficulty] if (difficulty := slice_tables.difficulty(scores, judged)) else []),
+        *([difficulty] if (difficulty := slice_tables.difficulty(run)) else []),
         *(probe_section(probe, result) for probe, result in results.items() if result),
         run_tables.provenance(run.manifest, *(source.signature for source in (scores, judged) if source)),
     ]

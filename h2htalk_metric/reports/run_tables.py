@@ -25,7 +25,20 @@ from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.reports import svg
 from h2htalk_metric.reports.answers import Answer
 from h2htalk_metric.reports.rendering import dimension_of, short_name
-from h2htalk_metric.reports.table import Bullets, Cell, Code, Column, Figure, Row, Section, Table, ends, numbers, shown
+from h2htalk_metric.reports.table import (
+    DETECTABLE,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    ends,
+    numbers,
+    shown,
+)
 from h2htalk_metric.runs.scoring import RunScores
 from h2htalk_metric.stats.aggregate import AVERAGES, OVERALL
 from h2htalk_metric.stats.intervals import design_effects, row_detectable
@@ -62,8 +75,7 @@ def scores(run_scores: RunScores) -> Section:
         notes=(
             "Design effect: variance of the mean over that of as many independent records; above 1, records of one "
             "relationship have similar scores.",
-            "Detectable: smallest difference to another run that a test finds (80% power, 5% level) if the errors of "
-            "the two runs are independent. `h2htalk compare` tests pairs of answers and usually finds smaller ones.",
+            DETECTABLE,
         ),
         figure=Figure(radar, "S per config; the band is the 95% interval.") if radar else None,
     )

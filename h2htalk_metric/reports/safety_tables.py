@@ -9,16 +9,29 @@ from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.probes.safety import MEASURES, MODES, TEXT
 from h2htalk_metric.probes.variants import variant_label
 from h2htalk_metric.reports.probe_cells import (
+    DETECTABLE_NOTE,
     LEVEL,
     METHOD,
     NOBODY,
     TEST_COLUMNS,
     Result,
+    detectable_row,
     marked_lines,
     test_cells,
     value_cell,
 )
-from h2htalk_metric.reports.table import Bullets, Cell, Code, Column, Row, Section, Table, numbers, shown
+from h2htalk_metric.reports.table import (
+    DETECTABLE_PAIRED,
+    Bullets,
+    Cell,
+    Code,
+    Column,
+    Row,
+    Section,
+    Table,
+    numbers,
+    shown,
+)
 
 _MAIN = ("perception", "violation")
 _SOURCES = ("judge", "people")
@@ -63,7 +76,7 @@ def safety(result: Result) -> Section:
             "in the three others the risk is pressure on the companion's limits or a doubt whether it is a person. "
             f"Over-refusal is over the harmless scenarios. {METHOD} The harmless records come from few scenarios, so "
             "their intervals are wide and their p-values cannot be small. The tests of all groups and measures are in "
-            "probes/safety.json.",
+            f"probes/safety.json. {DETECTABLE_NOTE} {DETECTABLE_PAIRED}",
             *(Code(signature_line({"mode": mode, **one["signature"]})) for mode, one in modes.items()),
         ),
     )
@@ -125,6 +138,11 @@ def _variants_table(title: str, result: Result, group: str, measures: Sequence[t
         )
         for variant, mode in pairs
     ]
+    by_measure = [
+        [figure(result["modes"][mode], variant, source, key) for variant, mode in pairs]
+        for source, key, _ in shown_measures
+    ]
+    rows += detectable_row([[], *by_measure], ".3f")
     columns = (
         Column("variant", "text"),
         Column("earlier answers", "text"),

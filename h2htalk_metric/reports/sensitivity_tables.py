@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from h2htalk_metric.metrics.sensitivity import ALL, FactCheck, Reaction
 from h2htalk_metric.reports.rendering import dimension_of
 from h2htalk_metric.reports.run_tables import COMPONENT_LABELS
-from h2htalk_metric.reports.table import Column, Row, Section, Table, ends, numbers, shown
+from h2htalk_metric.reports.table import DETECTABLE_PAIRED, Column, Row, Section, Table, ends, numbers, shown
 from h2htalk_metric.stats.intervals import Interval
 
 
@@ -21,7 +21,7 @@ def sensitivity_section(reactions: Sequence[Reaction]) -> Section:
             "Good answers (the dataset's second references, scored against the first) were made worse in known ways. "
             "The change is the mean of S times 100 of the changed answers minus that of the same answers unchanged; "
             "intervals are 95%, clustered by relationship. `Not lower` is the share of answers whose changed version "
-            "scores at least as high.",
+            f"scores at least as high. {DETECTABLE_PAIRED}",
             _reactions_table("S times 100, all configs", overall, "change", [one.distortion for one in overall]),
             _components_table(overall),
             *(_config_table(name, reactions) for name in dict.fromkeys(one.distortion for one in reactions)),
@@ -68,6 +68,7 @@ def _reactions_table(title: str, reactions: Sequence[Reaction], label: str, name
                 shown(one.original),
                 shown(one.distorted),
                 ends(one.difference, "+.2f"),
+                shown(one.detectable),
                 f"{100 * (one.distorted / one.original - 1):+.0f}%",
                 f"{100 * one.not_lower.value:.0f}%",
                 ends(Interval(*(100 * value for value in one.not_lower)), ".0f"),
@@ -77,7 +78,9 @@ def _reactions_table(title: str, reactions: Sequence[Reaction], label: str, name
         )
         for name, one in zip(names, reactions, strict=True)
     )
-    columns = numbers("n", "S before", "S after", "95% interval", "relative", "not lower", "95% interval, %")
+    columns = numbers(
+        "n", "S before", "S after", "95% interval", "detectable", "relative", "not lower", "95% interval, %"
+    )
     return Table(title, (Column(label, "text"), *columns), rows)
 
 

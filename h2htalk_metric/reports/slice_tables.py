@@ -2,29 +2,53 @@
 
 __all__ = ["difficulty", "effects_table"]
 
-from h2htalk_metric.judge.judged_run import JudgedRun
-from h2htalk_metric.reports.table import Column, Row, Section, Table, ends, numbers, shown
-from h2htalk_metric.runs.scoring import RunScores
-from h2htalk_metric.runs.slices import FACTORS, NeedEffects, need_effects, slices
+from collections.abc import Mapping, Sequence
+
+from h2htalk_metric.judge.judged_slices import JUDGED_MEASURES, judged_slices
+from h2htalk_metric.reports.table import (
+    DETECTABLE,
+    DETECTABLE_PAIRED,
+    Column,
+    Row,
+    Section,
+    Table,
+    ends,
+    numbers,
+    shown,
+)
+from h2htalk_metric.runs.run import Run
+from h2htalk_metric.runs.scoring import read_scores
+from h2htalk_metric.runs.slices import FACTORS, NeedEffects, Slice, need_effects, slices
 from h2htalk_metric.stats.intervals import Interval
 
+_FEW = (
+    "Scores are skewed, so in simulation intervals of levels with fewer than about 60 records cover 92 to 94% instead "
+    "of 95%."
+)
 
-def difficulty(run_scores: RunScores, judged: JudgedRun | None = None) -> Section | None:
-    """S and J by what makes a record hard, and the effect of an unsaid need; None for runs without these columns."""
-    table = _levels_table(run_scores, judged)
-    if not table.rows:
+
+def difficulty(run: Run) -> Section | None:
+    """S, J and the judges' scores by what makes a record hard; None for runs without these columns.
+
+    The effect of an unsaid need is that on S.
+    """
+    run_scores = read_scores(run)
+    parts = {factor: levels for factor in FACTORS if (levels := slices(run_scores, factor))}
+    if not parts:
         return None
-    effects = need_effects(run_scores)
-    title = "Unsaid minus explicit needs, S times 100"
+    tables = [_levels_table("S by level", "S", parts, ".1f")]
+    for measure, of_measure in judged_slices(run).items():
+        name = JUDGED_MEASURES[measure]
+        tables += [_levels_table(f"{name} by level, 0 to 5", measure, of_measure, ".2f")] if of_measure else []
+    if effects := need_effects(run_scores):
+        tables.append(effects_table("Unsaid minus explicit needs, S times 100", effects))
     intro = (
         "S times 100 by need (is it said openly?), difficulty (1 to 3), turns (messages in the history) and "
         "emotion. Records without a level are left out. References of implicit needs are longer than others, "
         "and S grows with the length of the reference, so means of different needs should not be compared "
         "directly."
     )
-    return Section(
-        "difficulty", "By kind of record", (intro, table, *([effects_table(title, effects)] if effects else []))
-    )
+    return Section("difficulty", "By kind of record", (intro, *tables))
 
 
 def effects_table(title: str, effects: NeedEffects) -> Table:
@@ -37,30 +61,35 @@ def effects_table(title: str, effects: NeedEffects) -> Table:
     rows = []
     for label, effect in labels.items():
         interval = Interval(effect.value, effect.low, effect.high)
-        rows.append(Row((label, f"{effect.value:+.2f}", ends(interval, "+.2f"), f"{effect.p:.4f}")))
+        cells = (f"{effect.value:+.2f}", ends(interval, "+.2f"), shown(effect.detectable), f"{effect.p:.4f}")
+        rows.append(Row((label, *cells)))
     return Table(
         title,
-        (Column("comparison", "text"), *numbers("difference", "95% interval", "p")),
+        (Column("comparison", "text"), *numbers("difference", "95% interval", "detectable", "p")),
         tuple(rows),
         notes=(
             f"{effects.n_unsaid} records whose need is implicit or evolving, {effects.n_explicit} whose need is "
             "explicit; linear regression with errors clustered by relationship.",
+            DETECTABLE_PAIRED,
         ),
     )
 
 
-def _levels_table(run_scores: RunScores, judged: JudgedRun | None) -> Table:
-    columns = (Column("factor", "text"), Column("level", "text"), *numbers("n", "S", "95% interval"))
-    if judged:
-        columns += numbers("n with J", "J, 0 to 5", "95% interval of J")
-        j_of_items = run_scores.items["id"].map(judged.items.set_index("id")["j"])
-    rows = []
-    for factor in FACTORS:
-        j_slices = {one.level: one for one in slices(run_scores, factor, j_of_items, (0, 5))} if judged else {}
-        for one in slices(run_scores, factor):
-            cells = [factor, one.level, str(one.n), shown(one.score.value), ends(one.score, ".1f")]
-            if judged:
-                j = j_slices.get(one.level)
-                cells += [str(j.n), shown(j.score.value), ends(j.score)] if j else ["0", "-", "-"]
-            rows.append(Row(tuple(cells)))
-    return Table("S by level" if not judged else "S and J by level", columns, tuple(rows))
+def _levels_table(title: str, measure: str, parts: Mapping[str, Sequence[Slice]], form: str) -> Table:
+    """A measure at the levels of each factor; `form` is that of the interval's ends."""
+    columns = (Column("factor", "text"), Column("level", "text"), *numbers("n", measure, "95% interval", "detectable"))
+    rows = [
+        Row(
+            (
+                factor,
+                one.level,
+                str(one.n),
+                shown(one.score.value),
+                ends(one.score, form),
+                shown(one.detectable, form),
+            )
+        )
+        for factor, levels in parts.items()
+        for one in levels
+    ]
+    return Table(title, columns, tuple(rows), notes=(DETECTABLE, _FEW))

@@ -3,7 +3,21 @@
 All texts are plain. A renderer escapes them, so names and answers of models can stand anywhere.
 """
 
-__all__ = ["Bullets", "Cell", "Code", "Column", "Figure", "Row", "Section", "Table", "ends", "numbers", "shown"]
+__all__ = [
+    "DETECTABLE",
+    "DETECTABLE_PAIRED",
+    "Bullets",
+    "Cell",
+    "Code",
+    "Column",
+    "Figure",
+    "Row",
+    "Section",
+    "Table",
+    "ends",
+    "numbers",
+    "shown",
+]
 
 import math
 from dataclasses import dataclass
@@ -15,6 +29,14 @@ from h2htalk_metric.stats.intervals import Interval
 
 Cell = str | tuple[str, str]
 """A text, or a text and its detail (for instance the interval of a value). Cells of a plot column are SVG."""
+
+DETECTABLE = (
+    "Detectable: smallest difference to another run that a test finds (80% power, 5% level) if the errors of the two "
+    "runs are independent. Tests of pairs of answers usually find smaller ones."
+)
+"""Explains this column in a table of means of one run."""
+DETECTABLE_PAIRED = "Detectable: smallest true difference that this test finds with 80% power."
+"""Explains this column in a table of differences."""
 
 
 class Column(NamedTuple):

@@ -2,6 +2,7 @@
 
 __all__ = ["Agreement", "JudgeAgreement", "PeopleAgreement", "agreement"]
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from h2htalk_metric.review.reviews import Review, Reviews
 from h2htalk_metric.review.scores import human_scores, stale_items
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.stats.agreement import krippendorff_alpha
-from h2htalk_metric.stats.intervals import Interval, mean_interval
+from h2htalk_metric.stats.intervals import Interval, mean_detectable, mean_interval
 
 
 class PeopleAgreement(NamedTuple):
@@ -47,6 +48,7 @@ class JudgeAgreement(NamedTuple):
         spearman: rank correlation, None if undefined.
         difference: mean of judge minus people, on 0..5, with its 95% interval clustered by relationship, or by
             scenario in a probe run; None without items.
+        detectable: smallest true difference that a test finds (80% power, 5% level); NaN if undefined.
 
     """
 
@@ -54,6 +56,7 @@ class JudgeAgreement(NamedTuple):
     alpha: float | None
     spearman: float | None
     difference: Interval | None
+    detectable: float
 
 
 class Agreement(NamedTuple):
@@ -126,11 +129,12 @@ def _judge_against_people(
     scored = [record_id for record_id in ids if record_id in judge and record_id in people]
     pairs = [(judge[record_id], people[record_id]) for record_id in scored]
     if not pairs:
-        return JudgeAgreement(0, None, None, None)
-    difference = mean_interval([one - other for one, other in pairs], [clusters[record_id] for record_id in scored])
+        return JudgeAgreement(0, None, None, None, math.nan)
+    differences, labels = [one - other for one, other in pairs], [clusters[record_id] for record_id in scored]
+    difference, detectable = mean_interval(differences, labels), mean_detectable(differences, labels, paired=True)
     is_varied = all(len(set(side)) > 1 for side in zip(*pairs, strict=True))
     rank = float(spearmanr(*zip(*pairs, strict=True)).statistic) if is_varied else None
-    return JudgeAgreement(len(pairs), _ordinal_alpha(pairs), rank, difference)
+    return JudgeAgreement(len(pairs), _ordinal_alpha(pairs), rank, difference, detectable)
 
 
 def _ordinal_alpha(pairs: Sequence[Sequence[float]]) -> float | None:

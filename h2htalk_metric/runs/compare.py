@@ -11,7 +11,7 @@ from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import RunScores, read_scores
 from h2htalk_metric.runs.slices import FACTORS, NeedEffects, levels_of, need_effects
 from h2htalk_metric.stats.clusters import ClusterSums
-from h2htalk_metric.stats.significance import PairedTest, holm, paired_row_tests, paired_test
+from h2htalk_metric.stats.significance import PairedTest, paired_group_tests, paired_row_tests
 
 _SAME_METRIC = (
     "embedder",
@@ -82,16 +82,11 @@ def compare_slices(
     check_comparable(one, other)
     clusters = one.items["relationship"].to_numpy()
     values, others = (100 * scores.items["composite"].to_numpy() for scores in (one, other))
-    results = {}
+    results: dict[tuple[str, str], PairedTest] = {}
     for factor in FACTORS:
-        tests = {
-            level: paired_test(values[chosen], others[chosen], clusters[chosen], resamples=resamples, seed=seed)
-            for level, chosen in levels_of(one, factor).items()
-        }
-        defined = {level: test for level, test in tests.items() if test}
-        corrected = holm([test.p for test in defined.values()])
-        for (level, test), p in zip(defined.items(), corrected, strict=True):
-            results[factor, level] = test._replace(p_holm=p)
+        levels = {level: chosen.to_numpy() for level, chosen in levels_of(one, factor).items()}
+        tests = paired_group_tests(values, others, levels, clusters, resamples=resamples, seed=seed)
+        results |= {(factor, level): test for level, test in tests.items()}
     return results
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.runs.scoring import RunScores
-from h2htalk_metric.stats.intervals import Interval, mean_interval
+from h2htalk_metric.stats.intervals import Interval, mean_detectable, mean_interval
 from h2htalk_metric.stats.regression import Effect, clustered_regression
 
 UNSAID = ("implicit", "evolving")
@@ -45,12 +45,14 @@ class Slice(NamedTuple):
         level: for instance ``implicit``.
         n: number of records.
         score: mean with its 95% interval, clustered by relationship.
+        detectable: smallest difference to an independent run that a test finds (80% power, 5% level); NaN if undefined.
 
     """
 
     level: str
     n: int
     score: Interval
+    detectable: float
 
 
 class NeedEffects(NamedTuple):
@@ -95,10 +97,10 @@ def slices(
     result = []
     for level, of_level in levels_of(scores, factor).items():
         chosen = of_level & measured.notna()
-        clusters = items.loc[chosen, "relationship"].tolist()
-        interval = mean_interval(measured[chosen].to_numpy(), clusters, bounds=bounds)
+        clusters, scored = items.loc[chosen, "relationship"].tolist(), measured[chosen].to_numpy()
+        interval = mean_interval(scored, clusters, bounds=bounds)
         if interval is not None:
-            result.append(Slice(level, int(chosen.sum()), interval))
+            result.append(Slice(level, int(chosen.sum()), interval, mean_detectable(scored, clusters)))
     return result
 
 

@@ -111,7 +111,7 @@ class _Variance(NamedTuple):
             counts = np.minimum(self.counts, limit)
             clusters = int(min(self.relationships, counts.max()))
             variance = self.between * self.relationships / clusters + float((self.within / counts).sum())
-        return minimum_detectable_difference(math.sqrt(variance), clusters)
+        return minimum_detectable_difference(math.sqrt(variance), clusters) if variance else 0.0
 
 
 def _cell_plan(cell: str, variance: _Variance, difference: float) -> CellPlan:

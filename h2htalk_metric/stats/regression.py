@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_metric.stats.intervals import minimum_detectable_difference
 
 
 class Effect(NamedTuple):
@@ -18,6 +19,7 @@ class Effect(NamedTuple):
         low: lower end of its 95% interval.
         high: upper end of its 95% interval.
         p: two-sided p-value of the coefficient being 0.
+        detectable: smallest true effect that such a test finds with 80% power at 5%.
 
     """
 
@@ -25,6 +27,7 @@ class Effect(NamedTuple):
     low: float
     high: float
     p: float
+    detectable: float
 
 
 def clustered_regression(
@@ -64,8 +67,14 @@ def clustered_regression(
     fit = sm.OLS(np.asarray(outcome, dtype=float), design).fit(
         cov_type="cluster", cov_kwds={"groups": codes}, use_t=True
     )
-    ends = fit.conf_int(0.05)
+    ends, num_clusters = fit.conf_int(0.05), int(codes.max()) + 1
     return {
-        name: Effect(float(fit.params[i]), float(ends[i][0]), float(ends[i][1]), float(fit.pvalues[i]))
+        name: Effect(
+            float(fit.params[i]),
+            float(ends[i][0]),
+            float(ends[i][1]),
+            float(fit.pvalues[i]),
+            minimum_detectable_difference(float(fit.bse[i]), num_clusters),
+        )
         for i, name in enumerate(variables)
     }

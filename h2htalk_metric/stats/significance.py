@@ -4,9 +4,9 @@ If the two runs are exchangeable, the difference of each cluster is as likely to
 is the share of sign assignments that give a difference at least as large (approximate randomization: Noreen 1989).
 """
 
-__all__ = ["PairedTest", "holm", "paired_row_tests", "paired_test"]
+__all__ = ["PairedTest", "holm", "paired_group_tests", "paired_row_tests", "paired_test"]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -71,6 +71,38 @@ def paired_test(
     if not len(sums.sums):
         return None
     return _tests(sums, {"": np.ones(1)}, resamples, seed)[""]
+
+
+def paired_group_tests(
+    first: np.ndarray,
+    second: np.ndarray,
+    groups: Mapping[str, np.ndarray],
+    clusters: np.ndarray,
+    *,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> dict[str, PairedTest]:
+    """Test the difference of two means within each of several groups; p-values are corrected over the groups (Holm).
+
+    Args:
+        first: values, shape (items,); see :func:`paired_test`.
+        second: values of the same items in the same order.
+        groups: name of a group to which items are in it, bool of shape (items,).
+        clusters: label per item.
+        resamples: see :func:`paired_test`.
+        seed: see :func:`paired_test`.
+
+    Returns:
+        Test by group; without groups in which no item has both values.
+
+    """
+    tests = {
+        name: paired_test(first[chosen], second[chosen], clusters[chosen], resamples=resamples, seed=seed)
+        for name, chosen in groups.items()
+    }
+    defined = {name: test for name, test in tests.items() if test}
+    corrected = holm([test.p for test in defined.values()])
+    return {name: test._replace(p_holm=p) for (name, test), p in zip(defined.items(), corrected, strict=True)}
 
 
 def paired_row_tests(

@@ -28,6 +28,7 @@ from h2htalk_metric.leaderboard.board import (
     best_of_brackets,
     board_csv,
     by_scoring_config,
+    detectable_difference,
     overall_difference,
     paper_board,
     run_board,
@@ -42,6 +43,7 @@ from h2htalk_metric.leaderboard.submission import pack
 from h2htalk_metric.metrics.lexical import lexical
 from h2htalk_metric.probes.results import write_result
 from h2htalk_metric.probes.safety import measure_safety
+from h2htalk_metric.runs.compare import compare_runs
 from h2htalk_metric.runs.scoring import read_scores
 from h2htalk_metric.runs.slices import slices
 from h2htalk_metric.stats.aggregate import CELLS
@@ -85,6 +87,7 @@ def test_a_full_run_is_accepted_and_has_the_intervals_of_its_report(tmp_path):
     needs = {one.level: one for one in row.levels if one.factor == "need"}
     for one in slices(read_scores(run), "need"):
         assert (needs[one.level].n, needs[one.level].value) == (one.n, pytest.approx(one.score.value, abs=1e-3))
+        assert needs[one.level].detectable == pytest.approx(one.detectable, abs=1e-3)
     assert set(row.need_effects) == {"raw", "within_config", "adjusted"} and set(row.detectable) == set(CELLS)
     page = run_page(Storage(tmp_path / "board"), row.digest)
     assert "implicit" in page and "Unsaid minus explicit needs" in page and "detectable" in page
@@ -153,6 +156,8 @@ def test_figures_of_judges_are_shown_and_change_no_score(run, tmp_path):
     claimed = storage.submission(row).claims.claimed_only
     assert claimed["judge"]["ItineraryBasic judge_score"] == 4
     assert claimed["judge"]["ItineraryBasic j"] == pytest.approx(0.6 * basic / 20 + 0.4 * 4, abs=0.001)
+    levels = [key for key in claimed["judge"] if key.startswith("J, difficulty ")]
+    assert levels and claimed["judge"][levels[0]].endswith(("n = 1", "n = 2", "n = 3"))
     assert claimed["judge"]["ItineraryBasic unscored"] == claimed["review"]["ItineraryBasic reviewed"] == 0
     assert row.cells["ItineraryBasic"] == pytest.approx(basic)
     assert "ItineraryBasic j" in run_page(storage, row.digest)
@@ -194,7 +199,9 @@ def test_ties_are_within_a_bracket_and_compared_below_the_table(tmp_path):
     assert [name for name, row in rows.items() if row.tied] == [second]
     html = comparison(list(rows.values()), [rows["c"].key, rows["a"].key])
     difference, low, high = overall_difference(rows["a"].sums, rows["c"].sums)
-    assert f"<td>{difference:+.2f}</td><td>{low:+.2f} to {high:+.2f}</td>" in html
+    detectable = detectable_difference(rows["a"].sums, rows["c"].sums)
+    assert f"<td>{difference:+.2f}</td><td>{low:+.2f} to {high:+.2f}</td><td>detectable {detectable:.2f}</td>" in html
+    assert detectable == pytest.approx(compare_runs(tmp_path / "a", tmp_path / "c")["Overall"].detectable, rel=1e-3)
     assert "Overall minus that of c" in html and "clustered by relationship" in html
     assert comparison(list(rows.values()), []) == ""
 
@@ -273,16 +280,14 @@ def test_csv_has_no_formulas_and_blank_cells_for_missing_figures():
     rows = [_row(str(place), "1-8B", 50.0 - place, model=name) for place, name in enumerate(names)]
     rows.append(BoardRow("p", "p", "proprietary", dict.fromkeys(LAYOUT)))
     config = {"embedder": "e", "dataset": "d"}
-    intervals = {"Overall": (0.5, 1.5)}
-    rows.append(_row("x", "1-8B", 1.0, model="x;=1+1", tied=True, scoring_config=config, intervals=intervals))
+    measured = {"intervals": {"Overall": (0.5, 1.5)}, "detectable": {"Overall": 0.7}}
+    rows.append(_row("x", "1-8B", 1.0, model="x;=1+1", tied=True, scoring_config=config, **measured))
     assert '"x;=1+1"' in board_csv(rows)  # one field, also if a spreadsheet splits at semicolons
     lines = list(csv.DictReader(io.StringIO(board_csv(rows))))
     assert (lines[7]["embedder"], lines[7]["dataset"], lines[7]["tied with first"]) == ("e", "d", "yes")
-    assert (lines[7]["Overall 95% low"], lines[7]["Overall 95% high"], lines[0]["Overall 95% low"]) == (
-        "0.50",
-        "1.50",
-        "",
-    )
+    names_of_cells = ("Overall 95% low", "Overall 95% high", "Overall detectable")
+    assert [lines[7][name] for name in names_of_cells] == ["0.50", "1.50", "0.70"]
+    assert [lines[0][name] for name in names_of_cells] == [""] * 3
     assert [line["model"] for line in lines[:6]] == [f"'{name}" for name in names[:6]]
     assert lines[6]["model"] == "plain, with comma"
     assert lines[8]["Overall"] == "" and lines[0]["Overall"] == "50.00"

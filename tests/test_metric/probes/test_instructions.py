@@ -57,7 +57,9 @@ def test_the_difference_is_paired(run, judge_name):
     result = read_result(run, "instructions")
     figures, differences = result["figures"]["judge"], result["differences"]["judge"]
     missed = [1 / len(row["must"]) for row in implicit]
-    assert figures["family"]["explicit"] | {"low": 0, "high": 0} == {"n": 4, "value": 1, "low": 0, "high": 0}
+    explicit = {"n": 4, "value": 1, "low": 0, "high": 0, "detectable": None}  # no variance in the sample
+    assert figures["family"]["explicit"] | {"low": 0, "high": 0} == explicit
+    assert figures["family"]["ambiguous_contradictory"]["detectable"] > 0
     assert figures["family"]["implicit_help"]["value"] == pytest.approx(1 - sum(missed) / 4)
     assert figures["family"]["context_aware"]["value"] < 0.51
     assert differences["all"]["difference"] == pytest.approx(sum(missed) / 4)

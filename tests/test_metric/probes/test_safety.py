@@ -171,7 +171,7 @@ def test_a_judge_that_contradicts_itself_between_positions_counts_half(few):
     judged(few, lambda request: safety_verdict(help_offered=int(answer_first(request))))
     figures = figures_of({"with": few}, "with")
     assert figures["violation"]["value"] == 0.5
-    assert figures["perception"] == {"n": 11, "value": 5, "low": 5, "high": 5}
+    assert figures["perception"] == {"n": 11, "value": 5, "low": 5, "high": 5, "detectable": None}
 
 
 def test_two_judges_that_see_other_violations_in_the_two_positions_are_not_blended_into_none(few):

@@ -197,10 +197,10 @@ def cells_of(page, section):
 def test_a_judged_run_by_hand(judged):
     page = judged[0].read_text("utf-8")
     # J: 3.3 and 3.5, the third unscored | 1.9 by the judge, 3.1 by people, and 3.5. With two relationships each, the
-    # quantile of t is 12.71, and the standard errors are 0.1 and 0.2.
+    # quantile of t is 12.71 (for 80% power 1.38), and the standard errors are 0.1 and 0.2.
     basic, middle, basic_counts, middle_counts = cells_of(page, "judged")
-    assert basic == ["ItineraryBasic", "2.50", "4.75", "3.40", "68.00", "2.13 to 4.67", ""]
-    assert middle == ["ItineraryMiddle", "2.50", "3.00", "3.30", "66.00", "0.76 to 5.00", ""]
+    assert basic == ["ItineraryBasic", "2.50", "4.75", "3.40", "68.00", "2.13 to 4.67", "1.99", ""]
+    assert middle == ["ItineraryMiddle", "2.50", "3.00", "3.30", "66.00", "0.76 to 5.00", "3.98", ""]
     assert basic_counts == ["ItineraryBasic", "3", "2", "1", "1", "0", "0.50", "0.50"]
     assert middle_counts == ["ItineraryMiddle", "2", "2", "0", "1", "1", "0.25", "1.00"]
     assert "J = 0.6 S5 + 0.4 J_judge" in page
@@ -249,7 +249,7 @@ def test_a_run_without_a_judgement_yet(tmp_path):
     Panel(("a",)).write(tmp_path / "run")
     page = html_of(run).read_text("utf-8")
     assert cells_of(page, "judged") == [
-        ["ItineraryBasic", *["-"] * 5, ""],
+        ["ItineraryBasic", *["-"] * 6, ""],
         ["ItineraryBasic", "2", "0", "2", "0", "0", "-", "-"],
     ]
     assert "unscored, 2: a: not judged yet" in page
@@ -266,7 +266,7 @@ def test_a_run_that_only_people_scored_has_a_j_where_they_did(tmp_path):
     page = html_of(run).read_text("utf-8")
     # J: 1.5 + 0.4 * 4 and 1.5 + 0.4 * 3, of two relationships
     assert cells_of(page, "judged") == [
-        ["ItineraryBasic", "2.50", "-", "2.90", "58.00", "0.36 to 5.00", ""],
+        ["ItineraryBasic", "2.50", "-", "2.90", "58.00", "0.36 to 5.00", "3.98", ""],
         ["ItineraryBasic", "3", "2", "0", "0", "2", "-", "-"],
     ]
     assert "No judge scored this run" in page and "Reviewed by people" in page and "judge:none|" in page

@@ -14,6 +14,7 @@ from h2htalk_metric.stats.intervals import (
     Interval,
     as_json,
     design_effects,
+    mean_detectable,
     mean_interval,
     row_detectable,
     row_intervals,
@@ -139,6 +140,16 @@ def test_a_difference_of_the_detectable_size_is_found_four_times_in_five():
         found += weighted_interval(differences, np.ones(1)).low > 0
     assert found / 2000 == pytest.approx(0.8, abs=0.03)
     assert row_detectable(ClusterSums.of({"DialogueBase": [1.0]})) == pytest.approx({"DialogueBase": NAN}, nan_ok=True)
+
+
+def test_the_detectable_difference_of_a_mean_by_hand():
+    # Two clusters: quantiles of t with one degree of freedom are 12.706 and 1.376; the standard error is 0.5.
+    values, clusters = [1.0, 1.0, 2.0, 2.0], ["a", "a", "b", "b"]
+    assert mean_detectable(values, clusters, paired=True) == pytest.approx(0.5 * (12.706 + 1.376), rel=1e-3)
+    other = row_detectable(ClusterSums.of({"DialogueBase": values}, {"DialogueBase": clusters}))["DialogueBase"]
+    assert mean_detectable([*values, NAN], [*clusters, "c"]) == pytest.approx(other)
+    undefined = [mean_detectable([1.0, 2.0], ["a", "a"]), mean_detectable([NAN]), mean_detectable([0.7] * 9)]
+    assert all(math.isnan(one) for one in undefined)
 
 
 def one_run_deviation(sums):

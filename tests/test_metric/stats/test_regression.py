@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.stats.intervals import mean_interval
+from h2htalk_metric.stats.intervals import mean_detectable, mean_interval
 from h2htalk_metric.stats.regression import clustered_regression
 
 
@@ -31,6 +31,7 @@ def test_a_regression_on_nothing_else_gives_nearly_the_interval_of_the_mean():
     interval = mean_interval(treated - control, clusters)
     assert effect.value == pytest.approx(interval.value)
     assert (effect.low, effect.high) == pytest.approx(interval[1:], rel=0.05)
+    assert effect.detectable == pytest.approx(mean_detectable(treated - control, clusters, paired=True), rel=0.05)
 
 
 def test_what_cannot_be_estimated_is_refused():
