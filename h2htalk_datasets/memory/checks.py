@@ -69,7 +69,7 @@ def _question_problems(question: Question, facts: Sequence[Fact], sessions: Sequ
     if question.family == "abstention" and not all(fact.never_said for fact in facts):
         problems.append("an abstention must depend on facts that are never said")
     text = normalize("\n".join(t for s in sessions[: asked_after + 1] for turn in s.turns for t in turn.values()))
-    if question.family not in ("abstention", "order", "proactive"):
+    if question.family in ("recall", "update", "contradiction", "discretion"):  # the others may need a conclusion
         problems += [f"none of {group} stands in the sessions" for group in question.accept if not _any(text, group)]
     if question.family == "update":
         problems += [f"stale form {form!r} stands in no session" for form in question.stale if not _any(text, [form])]

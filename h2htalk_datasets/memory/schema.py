@@ -1,6 +1,17 @@
 """The YAML sources of CompanionMemory: arcs of dated sessions, their ledger, their questions, and small talk."""
 
-__all__ = ["FAMILIES", "Arc", "Fact", "Question", "Session", "Turn", "read_arc", "read_arcs", "read_small_talk"]
+__all__ = [
+    "FAMILIES",
+    "SOURCES",
+    "Arc",
+    "Fact",
+    "Question",
+    "Session",
+    "Turn",
+    "read_arc",
+    "read_arcs",
+    "read_small_talk",
+]
 
 import datetime
 from pathlib import Path
@@ -12,7 +23,9 @@ from pydantic import Field, ValidationError, model_validator
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.schema import Strict, Text, problems_of
 
-_FOLDER = Path(__file__).parent
+SOURCES = Path(__file__).parent
+"""The folder with one folder of arcs and small talk per language."""
+
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
 
 FAMILIES = ("recall", "update", "order", "join", "abstention", "contradiction", "proactive", "discretion")
@@ -155,12 +168,12 @@ def read_arc(file: Path) -> Arc:
 
 def read_arcs(language: str = "en") -> list[Arc]:
     """The arcs of a language in the order of the relationships."""
-    return [read_arc(file) for file in sorted((_FOLDER / language / "arcs").glob("*.yaml"))]
+    return [read_arc(file) for file in sorted((SOURCES / language / "arcs").glob("*.yaml"))]
 
 
 def read_small_talk(language: str = "en") -> list[list[Turn]]:
     """Shared conversations without facts, which stretch an arc to a length."""
-    files = sorted((_FOLDER / language).glob("small_talk*.yaml"))
+    files = sorted((SOURCES / language).glob("small_talk*.yaml"))
     return [talk["turns"] for file in files for talk in yaml.load(file.read_text("utf-8"), Loader=_Loader)]
 
 

@@ -46,7 +46,8 @@ def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = ())
     """
     tokens, family = normalize(answer), question["family"]
     abstains = any(contains(tokens, form) for form in (*question["abstain"], *ABSTENTION))
-    accepted = all(any(contains(tokens, form) for form in group) for group in question["accept"])
+    groups = [any(contains(tokens, form) for form in group) for group in question["accept"]]
+    accepted = bool(groups) and all(groups)
     if family == "discretion":  # to say it at all is wrong, even in order to deny it
         rejected, stale = any(contains(tokens, form) for form in question["reject"]), False
     else:
@@ -61,7 +62,7 @@ def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = ())
         return "right"
     if abstains:
         return "abstained"
-    if not _names_a_value(answer, question["message"], names):
+    if not any(groups) and not _names_a_value(answer, question["message"], names):
         return "evaded"
     return "invented" if family == "abstention" else "wrong"
 

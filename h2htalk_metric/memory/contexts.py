@@ -3,6 +3,7 @@
 __all__ = ["Context", "append_contexts", "read_contexts", "write_contexts"]
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +41,8 @@ def read_contexts(file: Path) -> dict[str, Context]:
             value = json.loads(line)
         except ValueError:  # the last line of an attempt that was killed
             continue
-        contexts[value.pop("id")] = Context(**value)
+        identity = value.pop("id")
+        contexts[identity] = Context(**value)
     return contexts
 
 
@@ -48,9 +50,11 @@ def append_contexts(file: Path, contexts: Mapping[str, Context]) -> None:
     """Add contexts to a file; a later line of a question replaces an earlier one."""
     lines = [json.dumps({"id": key, **context._asdict()}, ensure_ascii=False) for key, context in contexts.items()]
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("ab") as handle:
-        if handle.tell() and not file.read_bytes().endswith(b"\n"):
-            handle.write(b"\n")
+    with file.open("ab+") as handle:
+        if handle.tell():
+            handle.seek(-1, os.SEEK_END)
+            if handle.read(1) != b"\n":  # the last line of an attempt that was killed
+                handle.write(b"\n")
         handle.write("".join(f"{line}\n" for line in lines).encode())
 
 

@@ -1,0 +1,73 @@
+"""The verdict on an answer, by hand-made answers of every kind."""
+
+import pytest
+
+from h2htalk_datasets.memory.verdicts import verdict
+
+
+def question(family="recall", **forms):
+    empty = {"accept": [], "stale": [], "reject": [], "abstain": []}
+    return {"family": family, "message": "When is it again, my scan?", **empty, **forms}
+
+
+MOVED = question("update", accept=[["thursday", "9 july"]], stale=["tuesday", "7 july"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("Thursday the ninth, love.", "right"),
+        ("On the 9th of July.", "right"),
+        ("Thursday, not Tuesday any more.", "right"),
+        ("It was Tuesday, and they moved it to Thursday.", "right"),
+        ("Tuesday, as far as I know.", "stale"),
+        ("It was on Tuesday.", "stale"),
+        ("Tuesday or Thursday.", "stale"),
+        ("Friday at ten.", "wrong"),
+        ("I don't remember, sorry.", "abstained"),
+        ("You never told me.", "abstained"),
+        ("Oh, big day then! Shall we breathe together?", "evaded"),
+        ("", "evaded"),
+    ],
+)
+def test_an_update(answer, expected):
+    assert verdict(MOVED, answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("You never told me his name.", "right"),
+        ("I don't know that one.", "right"),
+        ("He is called Bruno, isn't he?", "invented"),
+        ("I think it was Rex, though I'm not sure.", "invented"),
+        ("Seven.", "invented"),
+        ("What a good dog he must be.", "evaded"),
+    ],
+)
+def test_an_abstention(answer, expected):
+    assert verdict(question("abstention", reject=["rex"]), answer) == expected
+
+
+def test_a_join_needs_both_parts():
+    both = question("join", accept=[["lena"], ["6:40", "20 to 7"]])
+    assert verdict(both, "Lena comes, and the bus is at twenty to seven.") == "right"
+    assert verdict(both, "Lena comes.") == "wrong"  # it names a person, but not the time
+
+
+def test_a_contradiction_needs_the_true_value():
+    wrong_day = question("contradiction", accept=[["wednesday"]], reject=["monday it is", "see you monday"])
+    assert verdict(wrong_day, "Isn't it Wednesday, Nora?") == "right"
+    assert verdict(wrong_day, "Good luck, then! See you Monday.") == "wrong"
+
+
+def test_what_is_discreet_must_not_be_said_even_in_a_denial():
+    secret = question("discretion", accept=[["garden"]], reject=["clinic"])
+    assert verdict(secret, "Tell her about the garden.") == "right"
+    assert verdict(secret, "Not a word about the clinic. Tell her about the garden.") == "wrong"
+    assert verdict(secret, "Tell her whatever you like.") == "evaded"
+
+
+def test_names_of_the_two_are_not_values():
+    assert verdict(question("abstention"), "Oh my dear Nora, tell me more.", names=("Nora", "Ada")) == "evaded"
+    assert verdict(question("abstention"), "Oh my dear, it was Nora.") == "invented"

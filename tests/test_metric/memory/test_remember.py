@@ -1,0 +1,132 @@
+"""`h2htalk remember` from the command to the report, with a scripted model whose answers depend on what it is shown."""
+
+import json
+import re
+
+import pytest
+from helpers.commands import h2htalk
+from helpers.servers import scripted
+
+from h2htalk_datasets.loading import load_memory
+from h2htalk_metric.memory.results import measure_answers
+
+NUM_ARCS = 2
+
+
+@pytest.fixture(scope="module")
+def rows():
+    every = load_memory().to_list()
+    first = list(dict.fromkeys(row["relationship"] for row in every))[:NUM_ARCS]
+    return [row for row in every if row["relationship"] in first]
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    """Knows the right answer exactly if it is shown some of the conversation; extracts one memory per session."""
+    by_message = {row["message"]: row for row in rows}
+
+    def answer(request):
+        text = request["messages"][-1]["content"]
+        if "The conversation:" in text:
+            return "Memory Content: They talked.\nMemory Category: Mood\nMemory Importance: 2"
+        if "The memory, tidied:" in text:
+            return "They talked again."
+        row = next(row for message, row in by_message.items() if message in text)
+        return row["reference"] if "Your earlier conversations:" in text else "You never told me."
+
+    with scripted(answer) as server:
+        yield server
+
+
+def remember(model, out, *options):
+    fixed = ("--model", "m", "--base-url", model.url, "--out", out, "--arcs", NUM_ARCS, "--max-connections", 4)
+    return h2htalk("remember", *fixed, *options)
+
+
+@pytest.fixture(scope="module")
+def out(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("remember") / "run"
+    for strategy in ("none", "full"):
+        done = remember(model, folder, "--memory", strategy)
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_strategies_are_compared(out, rows):
+    result = json.loads((out / "probes" / "memory.json").read_text("utf-8"))
+    assert set(result["strategies"]) == {"arc none", "arc full"}
+    full, none = result["strategies"]["arc full"], result["strategies"]["arc none"]
+    assert full["n"] == len(rows)
+    assert full["accuracy"]["all"]["value"] == 1.0
+    assert none["accuracy"]["abstention"]["value"] == 1.0
+    assert none["accuracy"]["recall"]["value"] == 0.0
+    (test,) = result["tests"]
+    assert test["first"] == "arc full"
+    assert test["difference"] == pytest.approx(1 - none["accuracy"]["all"]["value"])
+    page = (out / "probes" / "memory.md").read_text("utf-8")
+    assert "Right answers by family" in page
+
+
+def test_a_second_call_sends_nothing(out, model):
+    before = len(model.requests)
+    done = remember(model, out, "--memory", "full")
+    assert done.returncode == 0, done.stderr
+    assert len(model.requests) == before
+
+
+def test_notes_use_the_papers_own_tasks(model, tmp_path, rows):
+    before = len(model.requests)
+    done = remember(model, tmp_path / "run", "--memory", "notes", "--length", "2k")
+    assert done.returncode == 0, done.stderr
+    texts = [request["messages"][-1]["content"] for request in model.requests[before:]]
+    assert any("What you keep:" in text for text in texts)
+    assert any("The memory, tidied:" in text for text in texts)  # the second session repeats the first one's memory
+    assert sum("What you remember, with the day of each memory:" in text for text in texts) == len(rows)
+
+
+def test_questions_without_context_are_unscored_and_asked_later(model, tmp_path, rows):
+    flaky = tmp_path / "flaky.py"
+    body = (
+        "class Memory:\n    def observe(self, s):\n        {}\n    def context(self, q):\n        return 'Nothing.'\n"
+    )
+    flaky.write_text(body.format("assert s['id'] != 's2', 'no room left'"), "utf-8")
+    out = tmp_path / "run"
+    done = remember(model, out, "--memory", f"{flaky}:Memory")
+    assert done.returncode == 0, done.stderr
+    assert "questions have no context and are unscored" in done.stdout
+    assert "observe failed: AssertionError: no room left" in done.stdout
+    flaky.write_text(body.format("pass"), "utf-8")
+    done = remember(model, out, "--memory", f"{flaky}:Memory")
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads((out / "probes" / "memory.json").read_text("utf-8"))["strategies"].values()
+    assert result["n"] == len(rows)
+    assert result["unscored"] == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--memory", "ful"), "unknown memory strategy 'ful'"),
+        (("--memory", "full", "--length", "5k"), "unknown length '5k'"),
+        (("--memory", "full", "--tasks", "DialogueBase"), "use --arcs"),
+    ],
+)
+def test_bad_options_are_one_line(model, tmp_path, options, message):
+    done = remember(model, tmp_path / "run", *options)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"error: .*{message}.*", done.stderr.strip().splitlines()[-1])
+
+
+def test_other_options_of_a_strategy_are_refused(out, model, tmp_path):
+    first = remember(model, tmp_path / "run", "--memory", "window", "--window-tokens", 50)
+    assert first.returncode == 0, first.stderr
+    done = remember(model, tmp_path / "run", "--memory", "window", "--window-tokens", 60)
+    assert done.returncode == 2
+    assert "window_tokens: 50 -> 60" in done.stderr
+
+
+def test_always_abstaining_is_right_on_what_was_never_said_only(rows):
+    result = measure_answers(rows, {row["id"]: "You never told me." for row in rows}, "arc")
+    right = {family for family, figure in result["accuracy"].items() if figure and figure["value"] == 1.0}
+    assert right == {"abstention"}
+    assert result["invented"]["value"] == 0.0
