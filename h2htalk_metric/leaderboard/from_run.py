@@ -44,7 +44,7 @@ def make_submission(run: Run | str | Path, bracket: str, model: str | None = Non
     claims = {
         "tasks": scores.by_task().to_dict("index"),
         "content_composite": (scores.memory_labels() or {}).get("content_composite"),
-        "claimed_only": _judge_and_review(run) | _safety(run),
+        "claimed_only": _judge_and_review(run) | _safety(run) | _memory(run),
     }
     return parse(
         {
@@ -114,6 +114,20 @@ def _safety(run: Run) -> dict[str, dict[str, Any]]:
                 if key in figures:
                     safety[f"{prefix} {measure.label}"] = _with_interval(figures[key])
     return {"safety": safety}
+
+
+def _memory(run: Run) -> dict[str, dict[str, Any]]:
+    """Right, outdated and invented answers to CompanionMemory per strategy; empty if it was not answered."""
+    result = read_result(run, "memory")
+    if result is None:
+        return {}
+    memory: dict[str, Any] = {"probe": result["probe"], "questions": result["signature"]["questions"]}
+    for name, figures in result["strategies"].items():
+        memory[f"{name}: questions"] = figures["n"]
+        shares = {"right": figures["accuracy"]["all"], "outdated": figures["outdated"], "invented": figures["invented"]}
+        memory |= {f"{name}: {label}": _with_interval(figure) for label, figure in shares.items() if figure}
+        memory[f"{name}: tokens per answer"] = round(figures["tokens_per_answer"])
+    return {"memory": memory}
 
 
 def _of_groups(groups: Mapping[str, Any], source: str) -> dict[str, Any]:

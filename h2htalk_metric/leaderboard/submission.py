@@ -127,14 +127,14 @@ class Claims(_Closed):
         tasks: per config the means of the seven components and ``composite``, 0..1; the board computes its own and
             compares.
         content_composite: RecollectionSynthesis without its labels, 0..1.
-        claimed_only: judge, review and safety figures by section and name. The board cannot compute them; they are
+        claimed_only: figures of judge, review and probes by section and name. The board cannot compute them; they are
             shown on the page of the run and are not part of any score.
 
     """
 
     tasks: dict[str, dict[str, float]]
     content_composite: Fraction | None = None
-    claimed_only: dict[Literal["judge", "review", "safety"], dict[str, str | int | float | None]] = {}
+    claimed_only: dict[Literal["judge", "review", "safety", "memory"], dict[str, str | int | float | None]] = {}
 
 
 class Submission(_Closed):

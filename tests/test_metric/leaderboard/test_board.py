@@ -17,6 +17,7 @@ from helpers.servers import scripted
 
 from h2htalk_datasets import load
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.loading import load_memory
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.judge import Judge
 from h2htalk_metric.judge.judge_run import judge_run
@@ -40,6 +41,7 @@ from h2htalk_metric.leaderboard.from_run import make_submission
 from h2htalk_metric.leaderboard.run_page import run_page
 from h2htalk_metric.leaderboard.storage import Storage
 from h2htalk_metric.leaderboard.submission import pack
+from h2htalk_metric.memory.results import measure_answers
 from h2htalk_metric.metrics.lexical import lexical
 from h2htalk_metric.probes.results import write_result
 from h2htalk_metric.probes.safety import measure_safety
@@ -120,6 +122,21 @@ def test_a_run_with_an_adapter_is_named_by_both(run, tmp_path):
     manifest["model"] |= {"name": "org/Base-1B", "adapter": "team/warm-lora@1234"}
     (copy / "run.json").write_text(json.dumps(manifest))
     assert make_submission(copy, "1-8B").model == "Base-1B + warm-lora"
+
+
+def test_memory_figures_are_shown_as_claimed(run, tmp_path):
+    rows = load_memory().to_list()[:12]
+    measured = measure_answers(rows, {row["id"]: row["reference"] for row in rows}, "arc")
+    strategies = {"arc full": measured | {"tokens_per_answer": 99.6, "unscored": {}}}
+    copy = shutil.copytree(run, tmp_path / "copy")
+    write_result(
+        copy, "memory", {"probe": "CompanionMemory", "strategies": strategies, "signature": {"questions": "abc"}}
+    )
+    memory = make_submission(copy, "1-8B").claims.claimed_only["memory"]
+    assert memory["arc full: right"].startswith("1.000") and memory["arc full: tokens per answer"] == 100
+    storage = Storage(tmp_path / "board", allow_partial=True)
+    page = run_page(storage, storage.submit(pack(make_submission(copy, "1-8B"))).digest)
+    assert "arc full: right" in page
 
 
 def test_safety_figures_are_shown_as_claimed(run, tmp_path):

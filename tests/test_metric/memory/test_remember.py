@@ -2,13 +2,19 @@
 
 import json
 import re
+import shutil
+import sys
 
 import pytest
 from helpers.commands import h2htalk
+from helpers.launch import started
+from helpers.report_runs import scored_run
 from helpers.servers import scripted
 
+from h2htalk_datasets.generation.requests import chosen_rows
 from h2htalk_datasets.loading import load_memory
 from h2htalk_metric.memory.results import measure_answers
+from h2htalk_metric.reports.report import write_report
 
 NUM_ARCS = 2
 
@@ -130,3 +136,45 @@ def test_always_abstaining_is_right_on_what_was_never_said_only(rows):
     right = {family for family, figure in result["accuracy"].items() if figure and figure["value"] == 1.0}
     assert right == {"abstention"}
     assert result["invented"]["value"] == 0.0
+
+
+def test_the_result_stands_in_the_report(out, tmp_path):
+    run = scored_run(tmp_path / "run", chosen_rows("ItineraryResponse", 1), ["An answer."])
+    shutil.copytree(out / "probes", run.path / "probes")
+    markdown, page = (file.read_text("utf-8") for file in write_report(run.path))
+    for text in (markdown, page):
+        assert "Memory over weeks" in text
+        assert "arc full minus none" in text
+    assert page.count('aria-label="Right answers by tokens from the evidence') == 1
+
+
+@pytest.mark.slow
+def test_a_killed_command_continues_to_the_same_bytes(model, out, tmp_path):
+    folder = tmp_path / "run"
+    command = [
+        sys.executable,
+        "-m",
+        "h2htalk_metric.cli.main",
+        "remember",
+        "--model",
+        "m",
+        "--base-url",
+        model.url,
+        "--out",
+        folder,
+        "--memory",
+        "full",
+    ]
+    command = [str(part) for part in (*command, "--arcs", NUM_ARCS, "--max-connections", 1)]
+    before = len(model.requests)
+    with started(command, tmp_path / "log") as job:
+        job.wait_until(lambda: len(model.requests) >= before + 8)
+        job.kill()
+    answers = "probes/memory/arc/full/answers/1/predictions.jsonl"
+    assert not (folder / answers).exists()
+    asked = len(model.requests)
+    done = remember(model, folder, "--memory", "full")
+    assert done.returncode == 0, done.stderr
+    assert len(model.requests) - asked < 2 * 12  # what was on disk is not sent again
+    for file in (answers, "probes/memory/arc/full/contexts.jsonl"):
+        assert (folder / file).read_bytes() == (out / file).read_bytes()
