@@ -151,23 +151,11 @@ def test_the_result_stands_in_the_report(out, tmp_path):
 @pytest.mark.slow
 def test_a_killed_command_continues_to_the_same_bytes(model, out, tmp_path):
     folder = tmp_path / "run"
-    command = [
-        sys.executable,
-        "-m",
-        "h2htalk_metric.cli.main",
-        "remember",
-        "--model",
-        "m",
-        "--base-url",
-        model.url,
-        "--out",
-        folder,
-        "--memory",
-        "full",
-    ]
-    command = [str(part) for part in (*command, "--arcs", NUM_ARCS, "--max-connections", 1)]
+    program = [sys.executable, "-c", "from h2htalk_metric.cli.main import main; main()"]
+    options = ["--model", "m", "--base-url", model.url, "--arcs", NUM_ARCS, "--max-connections", 1]
+    command = [*program, "remember", *options, "--memory", "full", "--out", folder]
     before = len(model.requests)
-    with started(command, tmp_path / "log") as job:
+    with started([str(part) for part in command], tmp_path / "log") as job:
         job.wait_until(lambda: len(model.requests) >= before + 8)
         job.kill()
     answers = "probes/memory/arc/full/answers/1/predictions.jsonl"
