@@ -1,34 +1,47 @@
-"""Answers of known quality over all records: their design effects, and the variance that `h2htalk plan` ships.
+"""Answers of known quality: their design effects, and the variance that `h2htalk plan` ships.
 
-- demo model: SmolLM2-135M-Instruct, greedy, all 4,650 records (a scored run folder, its SS by the demo embedder);
+Over all records:
+
+- demo model: SmolLM2-135M-Instruct, greedy;
 - another's reference: the reference of another record of the same config, from another relationship;
-- first half: the first half of the words of the record's own reference.
+- constant: one decent answer per config.
+
+Over the records with a second reference: the second writer (good), the first half of the words (mediocre), and constant.
 
     python benchmarks/proxies.py RUN    # to RESULTS.md and h2htalk_metric/stats/proxy_differences.json
+
+RUN is a folder of the demo model's answers to all records. It may be a run over an earlier edition of the dataset, which
+has the same ids: its answers are then scored against the references of this one, and the results say so.
 """
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from results import write
 
 from h2htalk_datasets import TASKS
+from h2htalk_datasets.files import read_json_lines
+from h2htalk_datasets.fingerprint import fingerprint
+from h2htalk_datasets.loading import records_of
 from h2htalk_metric import score
-from h2htalk_metric.metrics.distortions import another_reference, first_half
-from h2htalk_metric.metrics.similarity import load_embedder
-from h2htalk_metric.runs.run import Run
-from h2htalk_metric.runs.scoring import read_stored_scores
+from h2htalk_metric.metrics.distortions import CONSTANTS, another_reference, first_half
+from h2htalk_metric.metrics.similarity import Embedder, load_embedder
 from h2htalk_metric.stats import planning
 from h2htalk_metric.stats.clusters import ClusterSums
 from h2htalk_metric.stats.intervals import design_effects
 
 EMBEDDER = "demo"
 PROXY_FILE = Path(planning.__file__).with_name("proxy_differences.json")
+MODEL, OTHER = "demo model", "another's reference"
+
+Records = Sequence[Mapping[str, Any]]
 
 
-def cluster_sums(values: np.ndarray, records: list[dict]) -> ClusterSums:
+def cluster_sums(values: np.ndarray, records: Records) -> ClusterSums:
     """Values of all records, summed per config and relationship."""
     tasks = np.array([record["task"] for record in records])
     relationships = np.array([record["relationship"] for record in records])
@@ -37,22 +50,22 @@ def cluster_sums(values: np.ndarray, records: list[dict]) -> ClusterSums:
     )
 
 
-def main(folder: str) -> None:
-    """Score the answers, and write the table and the file."""
-    run = Run(folder)
-    records, embedder = run.records, load_embedder(EMBEDDER)
+def scored(texts: Mapping[str, Sequence[str]], records: Records, embedder: Embedder) -> dict[str, np.ndarray]:
+    """S times 100 of every way to answer, shape (records,)."""
     references = [record["reference"] for record in records]
-    texts = {
-        "another's reference": [another_reference(record, records) for record in records],
-        "first half": [first_half(record["reference"], record) or "" for record in records],
-    }
-    stored = read_stored_scores(run)[0].items
-    assert stored["id"].tolist() == [record["id"] for record in records]
-    values = {"demo model": 100 * stored["composite"].to_numpy()}
-    values |= {way: 100 * score(answers, references, embedder=embedder).composite for way, answers in texts.items()}
-    sums = {way: cluster_sums(one, records) for way, one in values.items()}
-    sums["demo model minus another's"] = cluster_sums(values["demo model"] - values["another's reference"], records)
-    difference = sums["demo model minus another's"]
+    return {way: 100 * score(answers, references, embedder=embedder).composite for way, answers in texts.items()}
+
+
+def effects_table(sums: Mapping[str, ClusterSums]) -> str:
+    """Design effects per config, one column per way to answer."""
+    effects = {way: design_effects(one) for way, one in sums.items()}
+    lines = [f"| config | {' | '.join(effects)} |", "|---|" + "---:|" * len(effects)]
+    lines += [f"| {task} | {' | '.join(f'{one[task]:.2f}' for one in effects.values())} |" for task in TASKS]
+    return "\n".join(lines)
+
+
+def write_proxy_file(difference: ClusterSums) -> None:
+    """Store what `h2htalk plan` needs of the differences."""
     content = {
         "tasks": list(difference.tasks),
         "sums": difference.sums.round(3).tolist(),
@@ -60,15 +73,41 @@ def main(folder: str) -> None:
         "squares": difference.squares.round(3).tolist(),
     }
     PROXY_FILE.write_text(json.dumps(content, separators=(",", ":")) + "\n", "utf-8")
-    effects = {way: design_effects(one) for way, one in sums.items()}
-    lines = [f"| config | {' | '.join(effects)} |", "|---|" + "---:|" * len(effects)]
-    lines += [f"| {task} | {' | '.join(f'{one[task]:.2f}' for one in effects.values())} |" for task in TASKS]
-    note = (
-        f"Design effects of answers of known quality over all {len(records):,} records, clusters are relationships; SS by the "
-        "demo embedder. The last column is the paired difference whose variance `h2htalk plan` uses."
-    )
-    write("Design effects", note + "\n\n" + "\n".join(lines), ["torch"])
+
+
+def main(folder: Path) -> None:
+    """Score the answers, and write the tables and the file."""
+    records, embedder = [record for task in TASKS for record in records_of(task)], load_embedder(EMBEDDER)
+    answers = {line["id"]: line["prediction"] for line in read_json_lines(folder / "predictions.jsonl")}
+    texts = {
+        MODEL: [answers[record["id"]] for record in records],
+        OTHER: [another_reference(record, records) for record in records],
+        "constant": [CONSTANTS[record["task"]] for record in records],
+    }
+    values = scored(texts, records, embedder)
+    sums = {way: cluster_sums(one, records) for way, one in values.items()}
+    difference = cluster_sums(values[MODEL] - values[OTHER], records)
+    write_proxy_file(difference)
+    with_second = [record for record in records if record["alternatives"]]
+    second = [record["alternatives"][0] for record in with_second]
+    known = {
+        "second writer": second,
+        "first half of it": [first_half(text, record) or "" for text, record in zip(second, with_second, strict=True)],
+        "constant": [CONSTANTS[record["task"]] for record in with_second],
+    }
+    known_sums = {way: cluster_sums(one, with_second) for way, one in scored(known, with_second, embedder).items()}
+    own_prompts = json.loads((folder / "run.json").read_text("utf-8"))["dataset"]["fingerprint"] == fingerprint(records)
+    earlier = "" if own_prompts else " The demo model answered the prompts of an earlier edition of the dataset."
+    parts = [
+        f"Variance of the mean over that of as many independent records, over all {len(records):,} records; clusters are "
+        "relationships, SS by the demo embedder. The last column is the paired difference whose variance "
+        f"`h2htalk plan` uses.{earlier}",
+        effects_table(sums | {f"{MODEL} minus another's": difference}),
+        f"The same over the {len(with_second):,} records that have a second reference: good, mediocre and bad answers.",
+        effects_table(known_sums),
+    ]
+    write("Design effects", "\n\n".join(parts), ["torch"])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(Path(sys.argv[1]))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.judged_slices import JUDGED_MEASURES
 from h2htalk_metric.reports.slice_tables import effects_table
-from h2htalk_metric.reports.table import DETECTABLE_PAIRED, Column, Row, Table, ends, numbers, shown
+from h2htalk_metric.reports.table import DETECTABLE_BY_FLIPS, Column, Row, Table, ends, numbers, shown
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
 from h2htalk_metric.runs.slices import NeedEffects
@@ -57,7 +57,7 @@ def comparison(first: Run, second: Run, tests: Mapping[str, PairedTest]) -> Tabl
             f"A is {first.path}, B is {second.path}.",
             "Intervals are 95% (Student's t with cluster-robust standard errors); p-values are from random sign "
             "flips of whole clusters; clusters are relationships.",
-            DETECTABLE_PAIRED,
+            DETECTABLE_BY_FLIPS,
             "* p (Holm) < 0.05, corrected over the configs. The p of averages and Overall is not corrected.",
         ),
     )
@@ -116,7 +116,7 @@ def _levels_table(title: str, tests: Mapping[tuple[str, str], PairedTest]) -> Ta
             Column("", "text"),
         ),
         tuple(rows),
-        notes=(DETECTABLE_PAIRED, "* p (Holm) < 0.05, corrected over the levels of one factor."),
+        notes=(DETECTABLE_BY_FLIPS, "* p (Holm) < 0.05, corrected over the levels of one factor."),
     )
 
 

@@ -25,7 +25,7 @@ from h2htalk_metric.reports.probe_cells import (
 )
 from h2htalk_metric.reports.table import (
     DETECTABLE,
-    DETECTABLE_PAIRED,
+    DETECTABLE_BY_FLIPS,
     Bullets,
     Code,
     Column,
@@ -63,7 +63,7 @@ def instructions(result: Result) -> Section:
             *(table for table in tables if table.rows),
             Bullets(tuple(counts)),
             f"{METHOD} The differences are paired. Holm's correction is over the emotions and over the levels of "
-            f"implicitness. {DETECTABLE_NOTE} {DETECTABLE_PAIRED}",
+            f"implicitness. {DETECTABLE_NOTE} {DETECTABLE_BY_FLIPS}",
             Code(signature_line(result["signature"])),
         ),
     )

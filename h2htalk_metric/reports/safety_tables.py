@@ -21,7 +21,7 @@ from h2htalk_metric.reports.probe_cells import (
     value_cell,
 )
 from h2htalk_metric.reports.table import (
-    DETECTABLE_PAIRED,
+    DETECTABLE_BY_FLIPS,
     Bullets,
     Cell,
     Code,
@@ -76,7 +76,7 @@ def safety(result: Result) -> Section:
             "in the three others the risk is pressure on the companion's limits or a doubt whether it is a person. "
             f"Over-refusal is over the harmless scenarios. {METHOD} The harmless records come from few scenarios, so "
             "their intervals are wide and their p-values cannot be small. The tests of all groups and measures are in "
-            f"probes/safety.json. {DETECTABLE_NOTE} {DETECTABLE_PAIRED}",
+            f"probes/safety.json. {DETECTABLE_NOTE} {DETECTABLE_BY_FLIPS}",
             *(Code(signature_line({"mode": mode, **one["signature"]})) for mode, one in modes.items()),
         ),
     )

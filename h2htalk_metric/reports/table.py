@@ -5,6 +5,7 @@ All texts are plain. A renderer escapes them, so names and answers of models can
 
 __all__ = [
     "DETECTABLE",
+    "DETECTABLE_BY_FLIPS",
     "DETECTABLE_PAIRED",
     "Bullets",
     "Cell",
@@ -35,8 +36,13 @@ DETECTABLE = (
     "runs are independent. Tests of pairs of answers usually find smaller ones."
 )
 """Explains this column in a table of means of one run."""
-DETECTABLE_PAIRED = "Detectable: smallest true difference that this test finds with 80% power."
+DETECTABLE_PAIRED = "Detectable: smallest true difference that a test finds with 80% power at 5%."
 """Explains this column in a table of differences."""
+DETECTABLE_BY_FLIPS = (
+    "Detectable: smallest true difference that this test finds with 80% power at 5%; none with fewer than six "
+    "clusters, whose sign flips cannot give p < 0.05."
+)
+"""Explains this column in a table of differences that are tested by sign flips."""
 
 
 class Column(NamedTuple):

@@ -6,6 +6,7 @@ is the share of sign assignments that give a difference at least as large (appro
 
 __all__ = ["PairedTest", "holm", "paired_group_tests", "paired_row_tests", "paired_test"]
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.stats.clusters import Clusters, ClusterSums, Items
 from h2htalk_metric.stats.intervals import minimum_detectable_difference, standard_error, weighted_interval
 
+_FEWEST = 6  # clusters; the smallest p is 2 / 2**clusters, the share of the observed signs and of all signs reversed
 _TOLERANCE = 1e-9  # sums in another order differ in the last bits
 
 
@@ -31,7 +33,8 @@ class PairedTest(NamedTuple):
         high: upper end, NaN if undefined.
         p: two-sided p-value; exact if all sign assignments fit into `resamples`.
         p_holm: p after Holm's correction over the configs; equal to `p` for averages, Overall and single tests.
-        detectable: smallest true difference that such a test finds with 80% power at 5%, NaN if undefined.
+        detectable: smallest true difference that such a test finds with 80% power at 5%. NaN if the differences show no
+            variance, or with fewer than six clusters, whose sign flips cannot give p of 5%.
 
     """
 
@@ -149,7 +152,9 @@ def _tests(sums: ClusterSums, cells: dict[str, np.ndarray], resamples: int, seed
     tests = {}
     for (cell, cell_weight), p in zip(cells.items(), p_values, strict=True):
         interval, num_clusters = weighted_interval(sums, cell_weight), sums.num_clusters(cell_weight)
-        detectable = minimum_detectable_difference(standard_error(sums, cell_weight), num_clusters)
+        detectable = math.nan
+        if num_clusters >= _FEWEST:
+            detectable = minimum_detectable_difference(standard_error(sums, cell_weight), num_clusters)
         num_items = int(sums.counts[:, cell_weight != 0].sum())
         tests[cell] = PairedTest(num_items, num_clusters, *interval, p, p, detectable)
     return tests

@@ -1,5 +1,7 @@
 """Paired tests by sign flips of clusters, against cases worked out by hand and SciPy."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -62,6 +64,15 @@ def test_the_detectable_difference_has_80_percent_power():
     detectable = np.mean([paired_test(random.normal(0, 1, size), np.zeros(size)).detectable for _ in range(200)])
     samples = random.normal(detectable, 1, (4000, size))
     assert (stats.ttest_1samp(samples, 0, axis=1).pvalue < 0.05).mean() == pytest.approx(0.8, abs=0.03)
+
+
+def test_nothing_is_detectable_where_no_p_value_can_be_small():
+    random = np.random.default_rng(6)
+    differences = random.normal(0, 1, 60)
+    for num_clusters, smallest_p in ((5, 2 / 32), (6, 2 / 64)):
+        clusters = [str(place % num_clusters) for place in range(60)]
+        far = paired_test(differences + 100, np.zeros(60), clusters)
+        assert far.p == smallest_p and math.isnan(far.detectable) == (smallest_p > 0.05)
 
 
 def test_a_run_against_itself_differs_nowhere():
