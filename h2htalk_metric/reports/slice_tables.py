@@ -21,6 +21,7 @@ from h2htalk_metric.runs.scoring import read_scores
 from h2htalk_metric.runs.slices import FACTORS, NeedEffects, Slice, need_effects, slices
 from h2htalk_metric.stats.intervals import Interval
 
+_SHORT = {"j": "J", "judge_score": "score"}  # of the measures, as a column's head
 _FEW = (
     "Scores are skewed, so in simulation intervals of levels with fewer than about 60 records cover 92 to 94% instead "
     "of 95%."
@@ -38,17 +39,17 @@ def difficulty(run: Run) -> Section | None:
         return None
     tables = [_levels_table("S by level", "S", parts, ".1f")]
     for measure, of_measure in judged_slices(run).items():
-        name = JUDGED_MEASURES[measure]
-        tables += [_levels_table(f"{name} by level, 0 to 5", measure, of_measure, ".2f")] if of_measure else []
-    if effects := need_effects(run_scores):
-        tables.append(effects_table("Unsaid minus explicit needs, S times 100", effects))
+        title = f"{JUDGED_MEASURES[measure]} by level, 0 to 5"
+        tables += [_levels_table(title, _SHORT[measure], of_measure, ".2f")] if of_measure else []
+    effects = need_effects(run_scores)
+    effects_tables = [effects_table("Unsaid minus explicit needs, S times 100", effects)] if effects else []
     intro = (
         "S times 100 by need (is it said openly?), difficulty (1 to 3), turns (messages in the history) and "
         "emotion. Records without a level are left out. References of implicit needs are longer than others, "
         "and S grows with the length of the reference, so means of different needs should not be compared "
         "directly."
     )
-    return Section("difficulty", "By kind of record", (intro, *tables))
+    return Section("difficulty", "By kind of record", (intro, *tables, f"{DETECTABLE} {_FEW}", *effects_tables))
 
 
 def effects_table(title: str, effects: NeedEffects) -> Table:
@@ -77,7 +78,12 @@ def effects_table(title: str, effects: NeedEffects) -> Table:
 
 def _levels_table(title: str, measure: str, parts: Mapping[str, Sequence[Slice]], form: str) -> Table:
     """A measure at the levels of each factor; `form` is that of the interval's ends."""
-    columns = (Column("factor", "text"), Column("level", "text"), *numbers("n", measure, "95% interval", "detectable"))
+    columns = (
+        Column("factor", "text"),
+        Column("level", "text"),
+        *numbers("n", measure, "95% interval"),
+        Column("detectable", narrow=False),
+    )
     rows = [
         Row(
             (
@@ -92,4 +98,4 @@ def _levels_table(title: str, measure: str, parts: Mapping[str, Sequence[Slice]]
         for factor, levels in parts.items()
         for one in levels
     ]
-    return Table(title, columns, tuple(rows), notes=(DETECTABLE, _FEW))
+    return Table(title, columns, tuple(rows))
