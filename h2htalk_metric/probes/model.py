@@ -15,7 +15,14 @@ from h2htalk_datasets.generation.requests import chosen_probes
 from h2htalk_datasets.generation.run import generate, make_engine, prompts_of_settings, records_of_settings
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.prompts import SAP
-from h2htalk_metric.probes.rollout import answer_rollout, turn_of, turns_folder, with_earlier_turns
+from h2htalk_metric.probes.rollout import (
+    Heard,
+    answer_rollout,
+    own_answer,
+    turn_of,
+    turns_folder,
+    with_earlier_turns,
+)
 from h2htalk_metric.runs.run import Run
 
 
@@ -71,13 +78,16 @@ def sap_option(run: Run) -> str:
     return "all" if set(principles) == set(SAP) else ",".join(principles) or "none"
 
 
-def answer_probes(run: Run, settings: Mapping[Path, Settings], *, rollout: bool = False) -> None:
+def answer_probes(
+    run: Run, settings: Mapping[Path, Settings], *, rollout: bool = False, heard: Heard = own_answer
+) -> None:
     """Let the run's model answer into one run folder per settings; complete folders are left as they are.
 
     Args:
         run: the run.
         settings: by folder.
         rollout: let the model hear its own earlier answers instead of the references.
+        heard: in a roll-out, what the model hears as its earlier answers.
 
     Raises:
         H2HTalkError: a folder was made with other settings, or the model is not the run's any more.
@@ -94,7 +104,7 @@ def answer_probes(run: Run, settings: Mapping[Path, Settings], *, rollout: bool 
         print(f"{folder}:")
         folder.parent.mkdir(parents=True, exist_ok=True)
         if rollout:
-            answer_rollout(of_folder, folder, state, engine)
+            answer_rollout(of_folder, folder, state, engine, heard)
         else:
             generate(of_folder, folder, state, engine=engine)
 

@@ -1,4 +1,4 @@
-"""SafetyHighRisk turn by turn: the model hears its own earlier answers, not the references.
+"""A probe set turn by turn: the model hears its own earlier answers, not the references.
 
 The user turns of a scenario are fixed. All conversations advance together, one run per turn, so that batches stay full:
 
@@ -7,10 +7,10 @@ FOLDER/run.json              the manifest, written when all turns are answered
 FOLDER/predictions.jsonl     the answers in the order of the records, each with the `history` that it was given for
 """
 
-__all__ = ["answer_rollout", "turn_of", "turns_folder", "with_answers", "with_earlier_turns"]
+__all__ = ["Heard", "answer_rollout", "own_answer", "turn_of", "turns_folder", "with_answers", "with_earlier_turns"]
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,18 @@ Record = Mapping[str, Any]
 """A record of a probe set."""
 
 
-def answer_rollout(settings: Settings, folder: Path, state: DistributedState, engine: Engine) -> None:
+Heard = Callable[[Record, str], str]
+"""From a record and the model's answer to it to what the model hears as its answer in later turns."""
+
+
+def own_answer(record: Record, answer: str) -> str:
+    """The model hears what it answered."""
+    return answer
+
+
+def answer_rollout(
+    settings: Settings, folder: Path, state: DistributedState, engine: Engine, heard: Heard = own_answer
+) -> None:
     """Let a model answer a probe set turn by turn; continues where an earlier attempt stopped.
 
     Args:
@@ -34,6 +45,7 @@ def answer_rollout(settings: Settings, folder: Path, state: DistributedState, en
         folder: of the answers; created if it does not exist.
         state: the ranks of the job.
         engine: of the settings' model.
+        heard: what the model hears as its earlier answers.
 
     Raises:
         H2HTalkError: as for :func:`h2htalk_datasets.generation.run.generate`.
@@ -43,15 +55,16 @@ def answer_rollout(settings: Settings, folder: Path, state: DistributedState, en
     all_turns = with_earlier_turns(records, chosen_probes(str(settings.probe)))
     predictions: dict[str, dict[str, Any]] = {}
     for number in range(1, max(map(turn_of, all_turns)) + 1):
-        turn = [with_answers(record, all_turns, predictions) for record in all_turns if turn_of(record) == number]
+        turn = [
+            with_answers(record, all_turns, predictions, heard) for record in all_turns if turn_of(record) == number
+        ]
         run = Run(turns_folder(folder) / str(number))
         run.path.parent.mkdir(parents=True, exist_ok=True)
         generate(settings, run.path, state, engine=engine, records=turn)
         predictions |= {line["id"]: line for line in run.predictions}
     if state.is_main:
-        _write(
-            folder, settings, records, [with_answers(record, all_turns, predictions) for record in records], predictions
-        )
+        answered = [with_answers(record, all_turns, predictions, heard) for record in records]
+        _write(folder, settings, records, answered, predictions)
 
 
 def with_earlier_turns(records: Iterable[Record], all_records: Sequence[Record]) -> list[Record]:
@@ -60,17 +73,24 @@ def with_earlier_turns(records: Iterable[Record], all_records: Sequence[Record])
     return [record for record in all_records if _keys(record)[-1] in wanted]
 
 
-def with_answers(record: Record, all_turns: Iterable[Record], predictions: Mapping[str, Mapping[str, Any]]) -> Record:
+def with_answers(
+    record: Record,
+    all_turns: Iterable[Record],
+    predictions: Mapping[str, Mapping[str, Any]],
+    heard: Heard = own_answer,
+) -> Record:
     """The record with the model's own answers in place of the companion's turns.
 
     Args:
         record: a record of the probe set.
         all_turns: the records whose answers are heard; they have fewer turns.
         predictions: prediction lines by id.
+        heard: what the model hears as its earlier answers.
 
     """
-    ids = {_keys(other)[-1]: other["id"] for other in all_turns}
-    answers = iter([predictions[ids[key]]["prediction"] for key in _keys(record)[:-1]])
+    by_key = {_keys(other)[-1]: other for other in all_turns}
+    earlier = [by_key[key] for key in _keys(record)[:-1]]
+    answers = iter([heard(other, predictions[other["id"]]["prediction"]) for other in earlier])
     history = [
         turn if turn["role"] == "user" else {"role": "companion", "content": next(answers)}
         for turn in record["history"]
