@@ -9,7 +9,7 @@ from typing import Any
 import datasets
 
 from h2htalk_datasets.loading import features_of
-from h2htalk_datasets.tasks import MEMORY, PROBES, TASKS
+from h2htalk_datasets.tasks import MEMORY, PROBE_SETS, TASKS
 
 CITATION = """\
 @misc{h2htalk2025,
@@ -24,7 +24,7 @@ DESCRIPTION = (
 )
 _VERSION = datasets.Version("2.0.0")
 _DESCRIPTIONS = {task.name: f"{task.dimension}: {task.name}" for task in TASKS.values()}
-_DESCRIPTIONS |= {name: f"probe set, not part of the 4,650 records: {name}" for name in PROBES}
+_DESCRIPTIONS |= {name: f"probe set, not part of the 4,650 records: {name}" for name in PROBE_SETS}
 _DESCRIPTIONS[MEMORY] = "questions about conversations over weeks, not part of the 4,650 records"
 
 

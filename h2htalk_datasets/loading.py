@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.schema import features, probe_features
-from h2htalk_datasets.tasks import MEMORY, PROBES, TASKS, select_tasks
+from h2htalk_datasets.tasks import MEMORY, PLANNING, PROBE_SETS, PROBES, TASKS, select_tasks
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
@@ -80,19 +80,20 @@ def load_probe(name: str, language: str = "en") -> "Dataset":
     """Load a probe set from the installed package.
 
     Args:
-        name: ``SafetyHighRisk`` or ``InstructionFollowing``.
+        name: ``SafetyHighRisk``, ``InstructionFollowing`` or ``CompanionPlanning``.
         language: language of the set.
 
     Returns:
-        A ``datasets.Dataset`` in memory: the columns of :class:`h2htalk_datasets.schema.Probe`, and `messages`.
+        A ``datasets.Dataset`` in memory: see :func:`features_of`.
 
     Raises:
         H2HTalkError: the name is unknown, or the set does not exist in the language.
 
     """
-    if name not in PROBES:
-        raise H2HTalkError(f"unknown probe set {name!r}.{did_you_mean(name, PROBES)} There are: {', '.join(PROBES)}")
-    return _read_parquet(name, language, probe_features())
+    if name not in PROBE_SETS:
+        suggestion = did_you_mean(name, PROBE_SETS)
+        raise H2HTalkError(f"unknown probe set {name!r}.{suggestion} There are: {', '.join(PROBE_SETS)}")
+    return _read_parquet(name, language, features_of(name))
 
 
 def load_memory(language: str = "en") -> "Dataset":
@@ -114,9 +115,12 @@ def load_memory(language: str = "en") -> "Dataset":
 def features_of(name: str) -> "Features":
     """The columns of a config."""
     from h2htalk_datasets.memory.rows import memory_features
+    from h2htalk_datasets.planning.rows import planning_features
 
     if name == MEMORY:
         return memory_features()
+    if name == PLANNING:
+        return planning_features()
     return probe_features() if name in PROBES else features()
 
 
@@ -137,7 +141,7 @@ def prepare_dataset() -> Path:
     progress_bars_disabled = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        for name in (*TASKS, *PROBES, MEMORY):
+        for name in (*TASKS, *PROBE_SETS, MEMORY):
             # `datasets` lists as configs what has the same version and hash, so all get the same hash.
             builder = H2HTalk(config_name=name, dataset_name=NAME, hash=content)
             builder.download_and_prepare()

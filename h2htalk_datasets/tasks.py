@@ -7,7 +7,9 @@ __all__ = [
     "MEMORY_CATEGORIES",
     "NEEDS",
     "NO_KEY_INFORMATION",
+    "PLANNING",
     "PROBES",
+    "PROBE_SETS",
     "TASKS",
     "Task",
     "select_tasks",
@@ -68,6 +70,12 @@ PROBES = ("SafetyHighRisk", "InstructionFollowing")
 
 MEMORY = "CompanionMemory"
 """The questions about conversations over weeks; never part of the eleven tasks or of their scores."""
+
+PLANNING = "CompanionPlanning"
+"""The plans of several days, which a program checks; never part of the eleven tasks or of their scores."""
+
+PROBE_SETS = (*PROBES, PLANNING)
+"""What a run of `h2htalk probe` can be over."""
 
 NO_KEY_INFORMATION = {"en": "No key information extracted.", "zh": "未提取到关键信息。"}
 """The exact answer of RecollectionSynthesis to a dialogue without lasting facts, by language."""

@@ -16,11 +16,12 @@ from h2htalk_datasets.loading import features_of
 from h2htalk_datasets.memory.checks import check_arcs
 from h2htalk_datasets.memory.rows import memory_rows
 from h2htalk_datasets.memory.schema import read_arcs
+from h2htalk_datasets.planning.rows import planning_rows
 from h2htalk_datasets.probes.checks import check_probes
 from h2htalk_datasets.probes.schema import probe_rows, read_probes
 from h2htalk_datasets.prompts import render
 from h2htalk_datasets.schema import Record, features
-from h2htalk_datasets.tasks import MEMORY, PROBES, TASKS
+from h2htalk_datasets.tasks import MEMORY, PLANNING, PROBES, TASKS
 
 if TYPE_CHECKING:
     from datasets import Features
@@ -58,6 +59,7 @@ def build(
     checks += check_arcs(arcs)
     _raise_on_failure(checks)
     probes = {name: probe_rows(read_probes(name, language)) for name in PROBES}
+    probes[PLANNING] = planning_rows(language)
     probes[MEMORY] = memory_rows(arcs, language)
     folder = out / language
     folder.mkdir(parents=True, exist_ok=True)

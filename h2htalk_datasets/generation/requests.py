@@ -9,11 +9,12 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
 from h2htalk_datasets.loading import records_of
-from h2htalk_datasets.probes import PROBES, load_probe
+from h2htalk_datasets.probes import load_probe
 from h2htalk_datasets.prompts import render, render_memory, render_probe
-from h2htalk_datasets.tasks import MEMORY, TASKS, select_tasks
+from h2htalk_datasets.tasks import MEMORY, PLANNING, PROBE_SETS, TASKS, select_tasks
 
 _PROBE_MAX_NEW_TOKENS = 192  # references of the probe sets have at most 80 words
+_PLANNING_MAX_NEW_TOKENS = 512  # a plan has up to twelve lines
 _MEMORY_MAX_NEW_TOKENS = 144  # an answer to a question of CompanionMemory has at most 60 words
 
 
@@ -38,14 +39,18 @@ def chosen_probes(name: str, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the records of a probe set.
 
     Args:
-        name: of the set, see :data:`h2htalk_datasets.probes.PROBES`.
-        limit: records, evenly spaced over the set; each brings its explicit control with it. None for all.
+        name: of the set, see :data:`h2htalk_datasets.tasks.PROBE_SETS`.
+        limit: records, evenly spaced over the set; each brings its explicit control with it. Of CompanionPlanning
+            scenarios, each with both turns. None for all.
 
     Raises:
         H2HTalkError: the limit is below 1.
 
     """
     rows = list(load_probe(name))
+    if name == PLANNING:
+        scenarios = set(_evenly_spaced([row["scenario"] for row in rows if row["turn"] == 1], limit))
+        return [row for row in rows if row["scenario"] in scenarios]
     chosen = _evenly_spaced([row for row in rows if row["kind"] != "explicit"], limit)
     ids = {row["id"] for row in chosen} | {row["explicit_control"] for row in chosen}
     return [row for row in rows if row["id"] in ids]
@@ -54,7 +59,7 @@ def chosen_probes(name: str, limit: int | None = None) -> list[dict[str, Any]]:
 def records_of_manifest(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the records that a run's manifest names, from the installed dataset."""
     tasks, limit = manifest["dataset"]["tasks"], manifest["dataset"]["limit"]
-    return chosen_probes(tasks[0], limit) if tasks[0] in PROBES else chosen_rows(",".join(tasks), limit)
+    return chosen_probes(tasks[0], limit) if tasks[0] in PROBE_SETS else chosen_rows(",".join(tasks), limit)
 
 
 def principles_of(sap: str) -> bool | set[str]:
@@ -75,7 +80,9 @@ def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int
 
     """
     if "probe" in row:
-        messages, limit = render_probe(row, sap, persona_text), _PROBE_MAX_NEW_TOKENS + thinking_tokens
+        messages = render_probe(row, sap, persona_text)
+        limit = _PLANNING_MAX_NEW_TOKENS if row["probe"] == PLANNING else _PROBE_MAX_NEW_TOKENS
+        limit += thinking_tokens
         return Prompt(row["id"], row["probe"], row["probe"], tuple(messages), limit)
     if "context" in row:
         limit = _MEMORY_MAX_NEW_TOKENS + thinking_tokens

@@ -12,7 +12,6 @@ It is never part of the composite score or of the 4,650 records.
 """
 
 __all__ = [
-    "PLANNING",
     "check_plan",
     "parse_plan",
     "problem_of",
@@ -23,5 +22,5 @@ __all__ = [
 
 from h2htalk_datasets.planning.checker import check_plan, satisfied, unnecessary_changes
 from h2htalk_datasets.planning.parse import parse_plan
-from h2htalk_datasets.planning.rows import PLANNING, problem_of
+from h2htalk_datasets.planning.rows import problem_of
 from h2htalk_datasets.planning.scenario import read_scenarios

@@ -1,6 +1,14 @@
 """Check a plan: which constraints it violates, and what it changes without need."""
 
-__all__ = ["BASE_RULES", "Violation", "changed_labels", "check_plan", "past_entries", "satisfied", "unnecessary_changes"]
+__all__ = [
+    "BASE_RULES",
+    "Violation",
+    "changed_labels",
+    "check_plan",
+    "past_entries",
+    "satisfied",
+    "unnecessary_changes",
+]
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations
@@ -183,7 +191,7 @@ def _travel(rule: Travel, problem: Problem, plan: Plan) -> Conflicts:
     people = dict.fromkeys(person for activity in problem.activities for person in activity.who)
     reported = set()
     for person in people:
-        stops = [
+        stops: list[tuple[Span, str, tuple[str, ...]]] = [
             (entry.span, place, (entry.label,))
             for entry in _of_people(problem, plan, [person])
             if (place := problem.by_label[entry.label].place) in rule.between
@@ -245,9 +253,9 @@ def _weather(rule: Weather, problem: Problem, plan: Plan) -> Conflicts:
 
 
 def _order(rule: Order, problem: Problem, plan: Plan) -> Conflicts:
-    if rule.first in plan and rule.then in plan:
-        if plan[rule.then].span.start < plan[rule.first].span.end + rule.minutes:
-            yield rule.first, rule.then
+    both = {rule.first, rule.then} <= plan.keys()
+    if both and plan[rule.then].span.start < plan[rule.first].span.end + rule.minutes:
+        yield rule.first, rule.then
 
 
 def _rest(rule: Rest, problem: Problem, plan: Plan) -> Conflicts:

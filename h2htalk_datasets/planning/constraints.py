@@ -30,6 +30,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from h2htalk_datasets.schema import Strict, Text
 
+
 def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 

@@ -23,8 +23,12 @@ _DAYS = {name.lower(): name for name in WEEKDAYS} | {
 }
 _DAY = r"(?P<day>" + "|".join(sorted(_DAYS, key=len, reverse=True)) + r")\b\.?"
 _CLOCK = r"(\d{1,2})(?:[:.h](\d{2}))?\s*([ap]\.?m\b\.?)?"
-_DATE = r"(?:[\s,]*\(?\d{1,2}(?:st|nd|rd|th)?\.?(?:\s+of)?\s+[a-z]{3,9}\.?(?:\s+\d{4})?\)?|[\s,]*\(?[a-z]{3,9}\s+\d{1,2}(?!\d|[:.]\d)\)?)?"
-_TIMES = re.compile(rf"[\s,:;|@]*(?:at\s+|from\s+)?{_CLOCK}\s*(?:-|–|—|−|to|until|till)\s*{_CLOCK}(?!\d)", re.IGNORECASE)
+_DATE = (
+    r"(?:[\s,]*\(?\d{1,2}(?:st|nd|rd|th)?\.?(?:\s+of)?\s+[a-z]{3,9}\.?(?:\s+\d{4})?\)?"
+    r"|[\s,]*\(?[a-z]{3,9}\s+\d{1,2}(?!\d|[:.]\d)\)?)?"
+)
+_DASH = r"\s*(?:-|–|—|−|to|until|till)\s*"
+_TIMES = re.compile(rf"[\s,:;|@]*(?:at\s+|from\s+)?{_CLOCK}{_DASH}{_CLOCK}(?!\d)", re.IGNORECASE)
 _LINE_DAY = re.compile(rf"{_DAY}{_DATE}", re.IGNORECASE)
 _MARKUP = re.compile(r"[*_`#>|]+")
 _BULLET = re.compile(r"^\s*(?:[-–—•·+]|\(?\d{1,2}[.)](?=\s))\s*")
@@ -99,10 +103,10 @@ def _add(result: ParsedPlan, entry: Entry) -> None:
 def _label_in(text: str, labels: list[str]) -> str | None:
     """The longest label that the text contains as whole words; the first one of several."""
     words = f" {_normalized(text)} "
-    contained = [label for label in labels if f" {_normalized(label)} " in words]
-    # A label that is part of a longer one in the text is not meant.
-    longest = [one for one in contained if not any(one != other and _normalized(one) in _normalized(other) for other in contained)]
-    return min(longest, key=lambda label: words.index(f" {_normalized(label)} ")) if longest else None
+    places = {label: words.find(f" {_normalized(label)} ") for label in labels}
+    contained = [label for label in labels if places[label] >= 0]
+    # Labels are sorted by length, so of two that begin at the same place the longer one is meant.
+    return min(contained, key=lambda label: places[label], default=None)
 
 
 def _normalized(text: str) -> str:

@@ -8,7 +8,24 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from h2htalk_datasets.planning.constraints import People, Rule
+from h2htalk_datasets.planning.constraints import (
+    Appointment,
+    Budget,
+    Deadline,
+    Earliest,
+    Energy,
+    Opening,
+    Order,
+    People,
+    Present,
+    PromiseFree,
+    PromiseTime,
+    Rest,
+    Rule,
+    Sleep,
+    Travel,
+    Weather,
+)
 from h2htalk_datasets.planning.times import Calendar, Span
 from h2htalk_datasets.schema import Strict, Text
 
@@ -90,21 +107,24 @@ def plan_text(problem: Problem, plan: Plan) -> str:
 
 def concerned_labels(problem: Problem, rule: Rule) -> tuple[str, ...]:
     """The labels of the activities that a constraint is about."""
-    match rule.kind:
-        case "appointment" | "sleep" | "promise_free":
-            return tuple(one.label for one in problem.activities if set(rule.who) & set(one.who))
-        case "travel":
-            return tuple(one.label for one in problem.activities if one.place in rule.between)
-        case "opening" if rule.place:
-            return tuple(one.label for one in problem.activities if one.place == rule.place)
-        case "opening" | "present" | "weather" | "promise_time" | "rest":
-            return rule.activities
-        case "energy":
-            return rule.demanding
-        case "budget":
-            return tuple(rule.prices)
-        case "order":
-            return rule.first, rule.then
-        case "deadline" | "earliest":
-            return (rule.activity,)
-    raise AssertionError(rule)
+    if isinstance(rule, Appointment | Sleep | PromiseFree):
+        return tuple(one.label for one in problem.activities if set(rule.who) & set(one.who))
+    if isinstance(rule, Travel):
+        return tuple(one.label for one in problem.activities if one.place in rule.between)
+    if isinstance(rule, Opening) and rule.place:
+        return tuple(one.label for one in problem.activities if one.place == rule.place)
+    return _named_labels(rule)
+
+
+def _named_labels(rule: Rule) -> tuple[str, ...]:
+    """The labels that a constraint names itself."""
+    if isinstance(rule, Energy):
+        return rule.demanding
+    if isinstance(rule, Budget):
+        return tuple(rule.prices)
+    if isinstance(rule, Order):
+        return rule.first, rule.then
+    if isinstance(rule, Deadline | Earliest):
+        return (rule.activity,)
+    assert isinstance(rule, Opening | Present | Weather | PromiseTime | Rest)
+    return rule.activities

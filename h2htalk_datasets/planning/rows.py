@@ -1,6 +1,6 @@
-"""CompanionPlanning as dataset rows, one per turn of a scenario, and back to the problem that a row is checked against."""
+"""CompanionPlanning as dataset rows, one per turn of a scenario, and back to the problem that a row poses."""
 
-__all__ = ["PLANNING", "planning_features", "planning_rows", "problem_of"]
+__all__ = ["planning_features", "planning_rows", "problem_of"]
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,12 +13,10 @@ from h2htalk_datasets.corpus.sources import SOURCES
 from h2htalk_datasets.planning.problem import Activity, Problem, plan_text
 from h2htalk_datasets.planning.scenario import Scenario, level_of, read_scenarios
 from h2htalk_datasets.prompts import render_probe
+from h2htalk_datasets.tasks import PLANNING
 
 if TYPE_CHECKING:
     from datasets import Features
-
-PLANNING = "CompanionPlanning"
-"""Name of the set."""
 
 
 def planning_rows(language: str = "en") -> list[dict[str, Any]]:
@@ -101,7 +99,7 @@ def _first_message(scenario: Scenario) -> str:
             "\nWhat has to go in (label: how long, who, where):",
             *_activity_lines(scenario, scenario.activities),
             "\nWhat we have to go by:",
-            *(f"- {' '.join(one.say.split())}" for one in scenario.constraints),
+            *(f"- {one.say}" for one in scenario.constraints),
         ]
     )
 
@@ -109,8 +107,8 @@ def _first_message(scenario: Scenario) -> str:
 def _second_message(scenario: Scenario) -> str:
     change = scenario.change
     blocks = {
-        "No longer true:": [f"- {' '.join(one.say.split())}" for one in scenario.constraints if one.id in change.remove],
-        "New:": [f"- {' '.join(one.say.split())}" for one in change.add],
+        "No longer true:": [f"- {one.say}" for one in scenario.constraints if one.id in change.remove],
+        "New:": [f"- {one.say}" for one in change.add],
         "Not needed any more:": [f"- {label}" for label in change.cancel],
         "Also has to go in:": _activity_lines(scenario, change.activities),
     }

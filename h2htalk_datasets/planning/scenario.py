@@ -159,8 +159,10 @@ def _problems(problem: Problem, people: set[str]) -> list[str]:
     """What is wrong in a problem: names, labels, places and times that do not exist."""
     labels = [one.label for one in problem.activities]
     problems = [f"{label!r} occurs twice" for label in set(labels) if labels.count(label) > 1]
-    problems += [f"{one.label!r}: {one.who} are not the two people" for one in problem.activities if set(one.who) - people]
-    places = {one.place for one in problem.activities} | {getattr(one.rule, "place", None) for one in problem.constraints}
+    outsiders = [one for one in problem.activities if set(one.who) - people]
+    problems += [f"{one.label!r}: {', '.join(one.who)} are not the two people" for one in outsiders]
+    places = {one.place for one in problem.activities}
+    places |= {getattr(one.rule, "place", None) for one in problem.constraints}
     for constraint in problem.constraints:
         rule = constraint.rule
         concerned = concerned_labels(problem, rule)
@@ -192,5 +194,3 @@ def _read_times(problem: Problem, rule: Rule) -> None:
             for price in prices:
                 if price.when:
                     problem.calendar.spans(price.when)
-
-

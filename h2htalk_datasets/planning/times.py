@@ -1,7 +1,7 @@
 """Times of a plan: minutes after the first midnight, and the short notation of scenarios for spans of time.
 
-Spans are written as ``Mon-Fri 09:00-13:00; Sat``: days (one, a range, several joined by ``+``, or ``daily``), then hours,
-``morning`` (until 12:00), ``afternoon`` (from 12:00), or nothing for the whole day. Hours may cross midnight.
+Spans are written as ``Mon-Fri 09:00-13:00; Sat``: days (one, a range, several joined by ``+``, or ``daily``), then
+hours, ``morning`` (until 12:00), ``afternoon`` (from 12:00), or nothing for the whole day. Hours may cross midnight.
 """
 
 __all__ = ["DAY", "NOON", "WEEKDAYS", "Calendar", "Span", "inside", "overlap", "times_of"]
@@ -121,7 +121,7 @@ def _spans(calendar: Calendar, text: str) -> tuple[Span, ...]:
 def _days(calendar: Calendar, text: str) -> list[int]:
     if text == "daily":
         return [*range(calendar.days)]
-    days = []
+    days: list[int] = []
     for part in text.split("+"):
         first, _, last = part.partition("-")
         days += range(calendar.day(first), calendar.day(last or first) + 1)

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.schema import Probe, Record
-from h2htalk_datasets.tasks import MEMORY_CATEGORIES
+from h2htalk_datasets.tasks import MEMORY_CATEGORIES, PLANNING
 
 _FOLDER = Path(__file__).parent
 
@@ -59,7 +59,8 @@ def render_probe(
         persona_text: another text on how to be with people; it follows SAP.
 
     """
-    return _messages(SimpleNamespace(**probe) if isinstance(probe, Mapping) else probe, "Probe", sap, persona_text)
+    record = SimpleNamespace(**probe) if isinstance(probe, Mapping) else probe
+    return _messages(record, PLANNING if record.probe == PLANNING else "Probe", sap, persona_text)
 
 
 def render_memory(question: Mapping[str, Any], sap: bool | Iterable[str] = True) -> list[dict[str, str]]:

@@ -13,8 +13,7 @@ from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.requests import records_of_manifest
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.loading import records_of
-from h2htalk_datasets.probes import PROBES
-from h2htalk_datasets.tasks import TASKS
+from h2htalk_datasets.tasks import PROBE_SETS, TASKS
 
 Result = TypeVar("Result")
 
@@ -59,7 +58,7 @@ class Run:
     @property
     def is_probe_run(self) -> bool:
         """Whether the records are those of a probe set and not of the eleven tasks."""
-        return any(task in PROBES for task in self.manifest["dataset"]["tasks"])
+        return any(task in PROBE_SETS for task in self.manifest["dataset"]["tasks"])
 
     @property
     def complete(self) -> bool:

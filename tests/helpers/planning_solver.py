@@ -139,9 +139,9 @@ class Solver:
         return (
             (label,),
             lambda: self.model.add_linear_expression_in_domain(start, domain),
-            lambda literal: self.model.add_linear_expression_in_domain(
-                start, domain.complement()
-            ).only_enforce_if(literal),
+            lambda literal: self.model.add_linear_expression_in_domain(start, domain.complement()).only_enforce_if(
+                literal
+            ),
         )
 
     def _linear(self, labels, holds, fails):
@@ -231,7 +231,10 @@ class Solver:
                     length = self.length[label]
                     too_close = []
                     for start, end in self._windows(busy.when):
-                        too_close += [[start - rule.minutes + 1 - length, start - length], [end, end + rule.minutes - 1]]
+                        too_close += [
+                            [start - rule.minutes + 1 - length, start - length],
+                            [end, end + rule.minutes - 1],
+                        ]
                     yield self._within(label, cp_model.Domain.from_intervals(too_close).complement())
 
     def _travel_pair(self, one, other, minutes):
