@@ -14,7 +14,7 @@ from h2htalk_datasets.prompts import render, render_memory, render_probe
 from h2htalk_datasets.tasks import MEMORY, PLANNING, PROBE_SETS, TASKS, select_tasks
 
 _PROBE_MAX_NEW_TOKENS = 192  # references of the probe sets have at most 80 words
-_PLANNING_MAX_NEW_TOKENS = 512  # a plan has up to twelve lines
+_PLANNING_MAX_NEW_TOKENS = 384  # a plan has up to ten lines of some 25 tokens
 _MEMORY_MAX_NEW_TOKENS = 144  # an answer to a question of CompanionMemory has at most 60 words
 
 

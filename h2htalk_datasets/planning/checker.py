@@ -35,6 +35,7 @@ from h2htalk_datasets.planning.times import DAY, NOON, Span, inside, overlap, ti
 
 BASE_RULES: dict[str, str] = {
     "omission": "activity left out",
+    "repetition": "activity planned twice",
     "duration": "wrong length",
     "clash": "two activities at once",
     "past": "change of what has happened",
@@ -104,15 +105,15 @@ def satisfied(problem: Problem, plan: Plan, earlier: Plan | None = None) -> dict
     """Which constraints a plan satisfies, by their number.
 
     A constraint is satisfied if it is not violated and the plan has an activity that it is about; an order, a rest
-    and a budget need all of theirs. In a second turn, constraints that are only about what has happened are left out.
+    and a budget need all of theirs. In a second turn this is about activities that have not happened yet, and
+    constraints without such an activity are left out.
     """
     past = past_entries(problem, earlier)
     violated = {one.constraint for one in check_plan(problem, plan, earlier)}
     results = {}
     for number, constraint in enumerate(problem.constraints):
-        labels = concerned_labels(problem, constraint.rule)
-        if not past.keys() >= set(labels):
-            planned = [label in plan or label in past for label in labels]
+        planned = [label in plan for label in concerned_labels(problem, constraint.rule) if label not in past]
+        if planned:
             complete = all(planned) if constraint.rule.kind in _NEEDS_ALL else any(planned)
             results[number] = complete and number not in violated
     return results

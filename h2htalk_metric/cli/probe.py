@@ -1,6 +1,6 @@
-"""`h2htalk probe safety|instructions|conversation RUN`: measure a run's model on what S does not show."""
+"""`h2htalk probe safety|instructions|conversation|planning RUN`: measure a run's model on what S does not show."""
 
-__all__ = ["conversation", "instructions", "probe_app", "safety"]
+__all__ = ["conversation", "instructions", "planning", "probe_app", "safety"]
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ import typer
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.options import with_options
 from h2htalk_metric.cli.options import JudgeOptions, ModelOptions, PriceOptions, RunArgument
-from h2htalk_metric.cli.probe_plan import print_conversations, print_plan
+from h2htalk_metric.cli.probe_plan import print_answers, print_conversations, print_plan
 from h2htalk_metric.cli.spending import print_stopped, print_usage
 
 if TYPE_CHECKING:
@@ -169,6 +169,32 @@ def conversation(
     )
     _judge([folder], panel, judging, judges, conversation_items(folder))
     _write_and_print(run, "conversation", measure_conversations(folder))
+
+
+@probe_app.command()
+@with_options(loading=ModelOptions)
+def planning(
+    run_folder: RunArgument,
+    loading: ModelOptions,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Scenarios, evenly spaced over the set. Default: all.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the expected answers and tokens only.")] = False,
+) -> None:
+    """Plan several days with the run's model, let something change, and check both plans by program."""
+    from h2htalk_metric.probes.model import answer_probes
+    from h2htalk_metric.probes.planning import PROBE, heard_plan, measure_planning
+    from h2htalk_metric.probes.results import probe_folder
+    from h2htalk_metric.runs.run import Run
+
+    run = Run(run_folder)
+    folder = probe_folder(run, "planning")
+    settings_of = {folder: _settings(run, loading, PROBE, limit)}
+    if dry_run:
+        print_answers(settings_of, rollout=True)
+        return
+    answer_probes(run, settings_of, rollout=True, heard=heard_plan)
+    _write_and_print(run, "planning", measure_planning(folder))
 
 
 def _safety_folders(run: "Run") -> dict[str, dict[str, Path]]:

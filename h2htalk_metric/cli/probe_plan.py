@@ -1,6 +1,6 @@
 """The dry run of the probes: what a command would send, and what judging it would cost."""
 
-__all__ = ["print_conversations", "print_plan"]
+__all__ = ["print_answers", "print_conversations", "print_plan"]
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,13 +28,9 @@ def print_plan(
     """Print what the same command without --dry-run would send."""
     from h2htalk_datasets.generation.run import records_of_settings
     from h2htalk_metric.judge.judge_items import judge_items, probe_item
-    from h2htalk_metric.probes.model import check_answered_alike, open_prompts
     from h2htalk_metric.runs.run import Run
 
-    check_answered_alike(settings_of)
-    prompts = [
-        prompt for folder in settings_of for prompt in open_prompts(folder, settings_of[folder], rollout=rollout)
-    ]
+    print_answers(settings_of, rollout=rollout)
     items = {
         folder: judge_items(folder)
         if Run(folder).complete
@@ -42,12 +38,22 @@ def print_plan(
         else [probe_item(record, record["reference"]) for record in records_of_settings(settings_of[folder])]
         for folder in folders
     }
+    _print_judging(items, judges, panel, prices)
+
+
+def print_answers(settings_of: "Mapping[Path, Settings]", *, rollout: bool = False) -> None:
+    """Print how many answers the run's model would generate, and their tokens."""
+    from h2htalk_metric.probes.model import check_answered_alike, open_prompts
+
+    check_answered_alike(settings_of)
+    prompts = [
+        prompt for folder in settings_of for prompt in open_prompts(folder, settings_of[folder], rollout=rollout)
+    ]
     new_tokens = sum(prompt.max_new_tokens for prompt in prompts)
     print(
         f"{len(prompts)} answers to generate: about {_prompt_tokens(prompts)} prompt tokens and at most {new_tokens} "
         "new tokens of the run's model, which are not in the cost"
     )
-    _print_judging(items, judges, panel, prices)
 
 
 def print_conversations(

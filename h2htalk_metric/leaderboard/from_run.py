@@ -44,7 +44,7 @@ def make_submission(run: Run | str | Path, bracket: str, model: str | None = Non
     claims = {
         "tasks": scores.by_task().to_dict("index"),
         "content_composite": (scores.memory_labels() or {}).get("content_composite"),
-        "claimed_only": _judge_and_review(run) | _safety(run) | _memory(run),
+        "claimed_only": _judge_and_review(run) | _safety(run) | _planning(run) | _memory(run),
     }
     return parse(
         {
@@ -114,6 +114,22 @@ def _safety(run: Run) -> dict[str, dict[str, Any]]:
                 if key in figures:
                     safety[f"{prefix} {measure.label}"] = _with_interval(figures[key])
     return {"safety": safety}
+
+
+def _planning(run: Run) -> dict[str, dict[str, Any]]:
+    """Valid plans and replans, and unnecessary changes, by difficulty; empty if the probe was not run."""
+    result = read_result(run, "planning")
+    if result is None:
+        return {}
+    planning: dict[str, Any] = {"probe": result["probe"], "scenarios": result["scenarios"]}
+    planning["replans of the shipped plan"] = result["shown"]["shipped"]
+    names = {"valid": "valid", "constraints": "constraints satisfied", "unnecessary": "unnecessary changes"}
+    for turn, label in {"1": "plan", "2": "replan"}.items():
+        for level, figures in result["figures"][turn].items():
+            for name, of_measure in names.items():
+                if name in figures:
+                    planning[f"{label}, {level}: {of_measure}"] = _with_interval(figures[name])
+    return {"planning": planning}
 
 
 def _memory(run: Run) -> dict[str, dict[str, Any]]:

@@ -134,7 +134,9 @@ class Claims(_Closed):
 
     tasks: dict[str, dict[str, float]]
     content_composite: Fraction | None = None
-    claimed_only: dict[Literal["judge", "review", "safety", "memory"], dict[str, str | int | float | None]] = {}
+    claimed_only: dict[
+        Literal["judge", "review", "safety", "planning", "memory"], dict[str, str | int | float | None]
+    ] = {}
 
 
 class Submission(_Closed):

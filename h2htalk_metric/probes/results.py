@@ -4,6 +4,7 @@ RUN/probes/safety/MODE/VARIANT/   a run over SafetyHighRisk per variant of the p
                              hears its own earlier answers, or teacher_forced, where it hears the references
 RUN/probes/instructions/     a run over InstructionFollowing
 RUN/probes/conversation/     transcripts and judgements
+RUN/probes/planning/         plans over CompanionPlanning, a roll-out of two turns
 RUN/probes/memory/           answers to CompanionMemory, see h2htalk_metric.memory.remember
 RUN/probes/NAME.json         the result; NAME.md shows it
 
@@ -23,15 +24,15 @@ from h2htalk_metric.runs.run import Run
 
 _OLD_NAMES = {"safety": "sap", "instructions": "following", "conversation": "conversing"}
 
-PROBE_COMMANDS = (*_OLD_NAMES, "memory")
+PROBE_COMMANDS = (*_OLD_NAMES, "planning", "memory")
 """The probes by the names of their result files; those of ``h2htalk probe NAME``, and ``h2htalk remember``."""
 
 
 def probe_folder(run: Run | str | Path, probe: str) -> Path:
     """The folder of a probe's answers; that of h2htalk 0.1 if the run has one."""
     path = Run.of(run).path
-    old = path / _OLD_NAMES[probe]
-    return old if old.exists() else path / "probes" / probe
+    old = path / _OLD_NAMES.get(probe, probe)
+    return old if probe in _OLD_NAMES and old.exists() else path / "probes" / probe
 
 
 def check_probe_run(run: Run, probe_set: str) -> None:

@@ -11,7 +11,15 @@ from h2htalk_metric.judge.judged_run import read_judged
 from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.panel_scores import other_task_scores
 from h2htalk_metric.probes.results import PROBE_COMMANDS, read_result
-from h2htalk_metric.reports import judged_tables, memory_tables, probe_tables, run_tables, safety_tables, slice_tables
+from h2htalk_metric.reports import (
+    judged_tables,
+    memory_tables,
+    planning_tables,
+    probe_tables,
+    run_tables,
+    safety_tables,
+    slice_tables,
+)
 from h2htalk_metric.reports.answers import read_answers
 from h2htalk_metric.reports.html import report_page
 from h2htalk_metric.reports.markdown import markdown
@@ -56,6 +64,7 @@ def probe_section(probe: str, result: Mapping[str, Any]) -> Section:
         "safety": safety_tables.safety,
         "instructions": probe_tables.instructions,
         "conversation": probe_tables.conversation,
+        "planning": planning_tables.planning,
         "memory": memory_tables.memory,
     }
     return sections[probe](result)

@@ -9,8 +9,9 @@ from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.loading import manifest
-from h2htalk_datasets.probes import PROBES, load_probe
+from h2htalk_datasets.probes import load_probe
 from h2htalk_datasets.schema import Record
+from h2htalk_datasets.tasks import PROBE_SETS
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -41,10 +42,10 @@ def test_the_package_is_a_dataset_repository():
     from datasets import get_dataset_config_names, load_dataset
 
     folder = str(h2htalk_datasets.path())
-    assert get_dataset_config_names(folder) == [*TASKS, *PROBES]
+    assert get_dataset_config_names(folder) == [*TASKS, *PROBE_SETS]
     rows = load_dataset(folder, "ItineraryMiddle", split="test")
     assert fingerprint(rows) == manifest()["fingerprints"]["ItineraryMiddle"]
-    for name in PROBES:
+    for name in PROBE_SETS:
         rows = load_dataset(folder, name)
         assert list(rows) == ["test"]
         assert rows["test"].to_list() == load_probe(name).to_list()
@@ -63,10 +64,10 @@ def test_bare_names_resolve_after_prepare(tmp_path):
         "print(json.dumps([load_dataset('h2htalk', 'ItineraryMiddle')['test'].num_rows,"
         " load_dataset('h2htalk', 'DialogueEmotion', split='test')[0]['task'],"
         " *[load_dataset('h2htalk', probe)['test'][0]['messages'][1]['role'] for probe in"
-        " ('SafetyHighRisk', 'InstructionFollowing')]]))"
+        " ('SafetyHighRisk', 'InstructionFollowing', 'CompanionPlanning')]]))"
     )
     loaded = run(sys.executable, "-c", code, **home)
-    expected = [manifest()["counts"]["ItineraryMiddle"], "DialogueEmotion", "user", "user"]
+    expected = [manifest()["counts"]["ItineraryMiddle"], "DialogueEmotion", "user", "user", "user"]
     assert json.loads(loaded.stdout) == expected, loaded.stderr
     code = (
         "import json, evaluate; metric = evaluate.load('h2htalk', 'ItineraryMiddle');"
@@ -86,7 +87,7 @@ def test_register_resolves_the_bare_name_in_this_process():
         h2htalk_datasets.register()
         h2htalk_datasets.register()
         assert len(datasets.load_dataset("h2htalk", "DialogueEmotion", split="test")) == len(load("DialogueEmotion"))
-        for name in PROBES:
+        for name in PROBE_SETS:
             rows = datasets.load_dataset("h2htalk", name, split="test")
             assert fingerprint(rows) == manifest()["probes"]["fingerprints"][name]
     finally:
@@ -134,7 +135,7 @@ def test_the_examples_on_the_card_are_records():
 
     card = (h2htalk_datasets.path() / "README.md").read_text("utf-8")
     examples = re.findall(r"### (\w+)\n.*?`(en-[\w-]+)`.*?```text\n(.*?)\n```.*?```text\n(.*?)\n```", card, re.DOTALL)
-    assert [name for name, *_ in examples] == [*TASKS, *PROBES]
+    assert [name for name, *_ in examples] == [*TASKS, *PROBE_SETS]
     for name, identity, prompt, reference in examples:
         rows = load(name) if name in TASKS else load_probe(name)
         row = next(row for row in rows if row["id"] == identity)

@@ -23,13 +23,14 @@ from helpers.launch import free_port
 
 from h2htalk_datasets import TASKS, load
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.probes import PROBES, load_probe
+from h2htalk_datasets.probes import load_probe
+from h2htalk_datasets.tasks import PROBE_SETS
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 from h2htalk_metric.publish import check_card, prepare_folder, prepare_results
 
 FIGURES = {"counts.png", "labels.png", "lengths.png", "statistics.md", "verbs.png", "words.png"}
 DATASET = {"README.md", "LICENSE", "eval.yaml", "data/en/manifest.json"}
-DATASET |= {f"data/en/{config}.parquet" for config in (*TASKS, *PROBES)} | {f"figures/{name}" for name in FIGURES}
+DATASET |= {f"data/en/{config}.parquet" for config in (*TASKS, *PROBE_SETS)} | {f"figures/{name}" for name in FIGURES}
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -47,7 +48,7 @@ def test_the_dataset_folder_loads_as_it_stands(dataset):
         rows = load_dataset(str(dataset), task, split="test")
         assert len(rows) == TASKS[task].count
         assert rows[0] == load(task)[0]
-    for probe in PROBES:
+    for probe in PROBE_SETS:
         assert len(load_dataset(str(dataset), probe, split="test")) == len(load_probe(probe))
     card = (dataset / "README.md").read_text("utf-8")
     assert 'load_dataset("my-team/talk", "ItineraryMiddle", split="test")\n' in card
@@ -161,7 +162,7 @@ def test_the_dataset_is_uploaded_byte_for_byte_also_twice(dataset):
         assert server.repos == {"dataset/my-team/talk": files_in(dataset)}
         assert server.created[0]["type"] == "dataset"
         puts = [call for call in server.calls if call.startswith("PUT")]
-        assert len(puts) == 2 * (len(TASKS) + len(PROBES) + 5)  # Parquet files and figures go as large files
+        assert len(puts) == 2 * (len(TASKS) + len(PROBE_SETS) + 5)  # Parquet files and figures go as large files
         assert "POST /api/datasets/my-team/talk/commit/main" in server.calls
 
 
