@@ -20,8 +20,9 @@ from h2htalk_datasets.memory.verdicts import VERDICTS, verdict
 from h2htalk_datasets.tasks import MEMORY
 from h2htalk_metric.memory.contexts import read_contexts
 from h2htalk_metric.memory.remember import memory_folders, rows_by_arc
+from h2htalk_metric.probes.figures import figure
 from h2htalk_metric.runs.run import Run
-from h2htalk_metric.stats.intervals import as_json, mean_interval
+from h2htalk_metric.stats.intervals import as_json
 from h2htalk_metric.stats.significance import holm, paired_test
 
 TOKEN_BINS = (500, 1_000, 2_000, 4_000, 8_000, 16_000)
@@ -91,8 +92,7 @@ def measure_answers(rows: Rows, answers: Mapping[str, str], length: str) -> dict
     def share(wanted: str, ids: set[str] | None = None, family: str | None = None) -> dict[str, Any] | None:
         chosen = [row for row in scored if (ids is None or row["id"] in ids) and family in (None, row["family"])]
         values = [float(judged[row["id"]] == wanted) for row in chosen]
-        interval = mean_interval(values, [row["relationship"] for row in chosen], rate=True)
-        return {"n": len(values), **as_json(interval)} if interval else None
+        return figure(values, [row["relationship"] for row in chosen], rate=True)
 
     distances = _distances(length)
     return {

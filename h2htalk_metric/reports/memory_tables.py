@@ -9,8 +9,26 @@ from h2htalk_datasets.memory.schema import FAMILIES
 from h2htalk_datasets.memory.verdicts import VERDICTS
 from h2htalk_metric.metrics.signature import signature_line
 from h2htalk_metric.reports import svg
-from h2htalk_metric.reports.probe_cells import TEST_COLUMNS, Result, interval_of, test_cells, value_cell
-from h2htalk_metric.reports.table import Bullets, Code, Column, Figure, Row, Section, Table, numbers
+from h2htalk_metric.reports.probe_cells import (
+    DETECTABLE_NOTE,
+    TEST_COLUMNS,
+    Result,
+    detectable_row,
+    interval_of,
+    test_cells,
+    value_cell,
+)
+from h2htalk_metric.reports.table import (
+    DETECTABLE_BY_FLIPS,
+    Bullets,
+    Code,
+    Column,
+    Figure,
+    Row,
+    Section,
+    Table,
+    numbers,
+)
 
 _STRATEGY = Column("history, strategy", "text")
 
@@ -41,18 +59,23 @@ def memory(result: Result) -> Section:
             *(table for table in tables if table.rows),
             *([Bullets(tuple(unscored))] if unscored else []),
             "Intervals are 95% from Student's t with cluster-robust standard errors; p-values are from random sign "
-            "flips of whole relationships. * p (Holm) < 0.05.",
+            f"flips of whole relationships. * p (Holm) < 0.05. {DETECTABLE_NOTE} {DETECTABLE_BY_FLIPS}",
             Code(signature_line(result["signature"])),
         ),
     )
 
 
 def _accuracy(strategies: Mapping[str, Any]) -> Table:
-    rows = []
+    rows, measured = [], []
     for name, one in strategies.items():
-        cells = [value_cell(one["accuracy"][key], ".0f", 100) for key in ("all", *FAMILIES)]
-        more = [value_cell(one[key], ".0f", 100) for key in ("outdated", "invented")]
-        rows.append(Row((name, str(one["n"]), *cells, *more, f"{one['tokens_per_answer']:,.0f}")))
+        shares = [
+            *(one["accuracy"][key] for key in ("all", *FAMILIES)),
+            *(one[key] for key in ("outdated", "invented")),
+        ]
+        measured.append(shares)
+        cells = (value_cell(share, ".0f", 100) for share in shares)
+        rows.append(Row((name, str(one["n"]), *cells, f"{one['tokens_per_answer']:,.0f}")))
+    rows += detectable_row([[], *zip(*measured, strict=True), []], ".0f", 100)
     columns = numbers("n", "all", *FAMILIES, "outdated", "invented", "tokens per answer")
     return Table("Right answers by family, in per cent", (_STRATEGY, *columns), tuple(rows))
 
@@ -62,6 +85,8 @@ def _verdicts(strategies: Mapping[str, Any]) -> Table:
         Row((name, *(value_cell(one["verdicts"][verdict], ".0f", 100) for verdict in VERDICTS)))
         for name, one in strategies.items()
     ]
+    by_verdict = [[one["verdicts"][verdict] for one in strategies.values()] for verdict in VERDICTS]
+    rows += detectable_row(by_verdict, ".0f", 100)
     return Table("Verdicts, in per cent", (_STRATEGY, *numbers(*VERDICTS)), tuple(rows))
 
 
@@ -75,6 +100,7 @@ def _distances(strategies: Mapping[str, Any], key: str, unit: str) -> Table:
         Row((name, *(value_cell(of_name.get(label), ".0f", 100) for label in labels)))
         for name, of_name in by_label.items()
     ]
+    rows += detectable_row([[of_name.get(label) for of_name in by_label.values()] for label in labels], ".0f", 100)
     lines = {
         name: {label: interval_of(of_name[label], 100) for label in labels if label in of_name}
         for name, of_name in by_label.items()
