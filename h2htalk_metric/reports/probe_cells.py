@@ -103,7 +103,7 @@ def detectable_row(columns: Sequence[Sequence[Mapping[str, Any] | None]], form: 
     values = [[one["detectable"] for one in column if one and one.get("detectable") is not None] for column in columns]
     if not any(values):
         return []
-    return [Row((_LARGEST, *(format(factor * max(of), form) if of else "" for of in values)), emphasized=True)]
+    return [Row((_LARGEST, *(format(factor * max(of), form) if of else "" for of in values)))]
 
 
 def interval_of(one: Mapping[str, Any], factor: float = 1, value: str = "value") -> Interval:
