@@ -36,8 +36,9 @@ METHOD = (
 )
 _LARGEST = "largest detectable"
 DETECTABLE_NOTE = (
-    f"{_LARGEST.capitalize()}: a test finds a difference of this size to another run in every row (80% power, 5% "
-    "level) if the errors of the two runs are independent. Paired tests usually find smaller ones."
+    f"{_LARGEST.capitalize()}: a test finds a difference of this size to another run in every row whose values "
+    "vary between clusters (80% power, 5% level) if the errors of the two runs are independent. Paired tests usually "
+    "find smaller ones."
 )
 NOBODY = "No judge and no person has marked these answers yet."
 
