@@ -32,8 +32,9 @@ _WEEKDAY = {  # "sat", "sun" and "wed" are words of their own
     "mon": "monday", "tue": "tuesday", "tues": "tuesday", "thu": "thursday", "thur": "thursday",
     "thurs": "thursday", "fri": "friday",
 }  # fmt: skip
-_TOKEN = re.compile(r"\d+:\d\d|\d+(?:,\d{3})+|\d+|[^\W\d_]+\*?|[.!?;\n]+")
+_TOKEN = re.compile(r"\d+:\d\d|\d+(?:,\d{3})+|\d+|[^\W\d_]+\*?|[.!?;\n]+|,")
 _ISO_DATE = re.compile(r"\b\d{4}-(\d\d)-(\d\d)\b")
+_SPACED_TIME = re.compile(r"(?<![\d:.,] )(?<![\d:.,])\b([1-9]|1[0-2]) ([1-5]\d)\b(?![:.,]?\d)")
 _CLOCK = re.compile(r"\b(\d{1,2})(?:[:.](\d\d))? ?([ap])m\b|\b(\d{1,2})[:.](\d\d)\b(?!\.\d)")
 
 
@@ -54,10 +55,13 @@ def normalize(text: str) -> list[str]:
     text = re.sub(r"\b([ap])\.m\b\.?", r"\1m", text)
     text = _ISO_DATE.sub(lambda m: f"{_MONTHS[(int(m[1]) - 1) % 12]} {int(m[2])}", text)
     text = _CLOCK.sub(_clock, text)
+    text = _SPACED_TIME.sub(r"\1:\2", text)
     text = re.sub(r"'s\b", "", text).replace("'", "").replace("-", " ")
     text = re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", text)
-    tokens = [SENTENCE_END if token[0] in ".!?;\n" else token.replace(",", "") for token in _TOKEN.findall(text)]
-    return [_singular(token) for token in _dates(_times(_numbers(tokens)))]
+    tokens = [SENTENCE_END if token[0] in ".!?;\n" else token for token in _TOKEN.findall(text)]
+    # "half past eleven, forty minutes" has two numbers, so commas count until number words are read.
+    numbers = [token.replace(",", "") for token in _numbers(tokens) if token != ","]
+    return [_singular(token) for token in _dates(_times(numbers))]
 
 
 def contains(tokens: Sequence[str], form: str) -> list[int]:
@@ -117,7 +121,11 @@ def _numbers(tokens: list[str]) -> list[str]:
     i = 0
     while i < len(tokens):
         value, used = _number_at(tokens, i)
-        if used:
+        minutes, used_by_minutes = _number_at(tokens, i + used) if 0 < value < 13 else (0, 0)
+        if used and used_by_minutes and 10 <= minutes < 60:  # "six fifteen"
+            out.append(_time(value, minutes))
+            i += used + used_by_minutes
+        elif used:
             out.append(str(value))
             i += used
         else:

@@ -14,6 +14,8 @@ from h2htalk_datasets.memory.patterns import contains, matches, normalize
         ("ten past four", "16:10"),
         ("six o'clock", "6 p.m."),
         ("six p.m.", "18:00"),
+        ("six fifteen", "6:15"),
+        ("two thirty-five", "14:35"),
         ("noon", "12:00"),
         ("the 12th of March", "the March 12"),
         ("the twenty-third of May", "the 23 May"),
@@ -32,7 +34,14 @@ def test_two_ways_of_writing_are_one(one, other):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("6:30", "6:15"), ("12 March", "13 March"), ("21", "20 1"), ("the first", "the one"), ("he sat", "Saturday")],
+    [
+        ("6:30", "6:15"),
+        ("12 March", "13 March"),
+        ("21", "20 1"),
+        ("the first", "the one"),
+        ("he sat", "Saturday"),
+        ("six, fifteen of us", "6:15 of us"),
+    ],
 )
 def test_different_values_stay_different(one, other):
     assert normalize(one) != normalize(other)
