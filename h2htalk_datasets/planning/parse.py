@@ -30,6 +30,7 @@ _DATE = (
 _DASH = r"\s*(?:-|–|—|−|to|until|till)\s*"
 _TIMES = re.compile(rf"[\s,:;|@]*(?:at\s+|from\s+)?{_CLOCK}{_DASH}{_CLOCK}(?!\d)", re.IGNORECASE)
 _LINE_DAY = re.compile(rf"{_DAY}{_DATE}", re.IGNORECASE)
+_SPEAKER = re.compile(rf"^[^\d:]{{1,40}}:\s*(?={_DAY})", re.IGNORECASE)  # "Tika: Mon 08:00-09:00 ..."
 _MARKUP = re.compile(r"[*_`#>|]+")
 _BULLET = re.compile(r"^\s*(?:[-–—•·+]|\(?\d{1,2}[.)](?=\s))\s*")
 
@@ -61,7 +62,8 @@ def parse_plan(text: str, problem: Problem) -> ParsedPlan:
     """Read the entries of a plan.
 
     Days may be short or long and with a date, or stand above their lines; times may have 24 hours or am and pm, and any
-    dash; bullets, numbers, bold and table marks are ignored. A label may stand in a longer text, in any case.
+    dash; bullets, numbers, bold, table marks and a name with a colon in front are ignored. A label may stand in a
+    longer text, in any case.
 
     Args:
         text: a model's answer.
@@ -72,7 +74,7 @@ def parse_plan(text: str, problem: Problem) -> ParsedPlan:
     labels = sorted(problem.by_label, key=len, reverse=True)
     current_day: str | None = None
     for raw in text.splitlines():
-        line = _BULLET.sub("", _MARKUP.sub(" ", raw)).strip()
+        line = _SPEAKER.sub("", _BULLET.sub("", _MARKUP.sub(" ", raw)).strip())
         day_match = _LINE_DAY.match(line)
         rest = line[day_match.end() :] if day_match else line
         times = _TIMES.match(rest)

@@ -5,7 +5,7 @@ An answer is read by :func:`h2htalk_datasets.planning.parse_plan` and checked by
 could be read, it sees the valid plan that the set ships instead, which the result counts.
 """
 
-__all__ = ["LEVEL_LABELS", "MEASURES", "PROBE", "Measure", "heard_plan", "measure_planning"]
+__all__ = ["LEVEL_LABELS", "MEASURES", "PROBE", "Measure", "heard_plan", "measure_planning", "measure_plans"]
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,12 +65,17 @@ class CheckedAnswer:
 
 
 def _constraints_share(answer: CheckedAnswer) -> float:
-    return float(np.mean([*satisfied_constraints(answer.problem, answer.parsed.entries, answer.earlier).values()]))
+    return _share([*satisfied_constraints(answer.problem, answer.parsed.entries, answer.earlier).values()])
 
 
 def _planned_share(answer: CheckedAnswer) -> float:
     past = past_entries(answer.problem, answer.earlier)
-    return float(np.mean([label in answer.parsed.entries for label in answer.problem.by_label if label not in past]))
+    return _share([label in answer.parsed.entries for label in answer.problem.by_label if label not in past])
+
+
+def _share(values: Sequence[bool]) -> float:
+    """The share of true values; NaN if there is none, for instance if all activities have happened."""
+    return sum(values) / len(values) if values else np.nan
 
 
 def _unnecessary(answer: CheckedAnswer) -> float:
@@ -141,15 +146,30 @@ def measure_planning(run: Run | str | Path) -> dict[str, Any]:
     """
     run = Run.of(run)
     check_probe_run(run, PROBE)
-    answers = _checked_answers(run)
-    turns = {str(turn): [one for one in answers if one.record["turn"] == turn] for turn in (1, 2)}
     return {
         "probe": PROBE,
         "model": run.manifest["model"]["name"],
-        "n": len(answers),
-        "scenarios": len(turns["1"]),
         "empty": sum(not line["prediction"].strip() for line in run.predictions),
         "cut": sum(line["finish_reason"] == "length" for line in run.predictions),
+        **measure_plans(run.records, [line["prediction"] for line in run.predictions]),
+        "signature": {"probe": run.manifest["dataset"]["fingerprint"][:12]},
+    }
+
+
+def measure_plans(records: Sequence[Record], predictions: Sequence[str]) -> dict[str, Any]:
+    """The part of :func:`measure_planning` that depends on the answers only.
+
+    Args:
+        records: of the probe set, both turns of each scenario; the history of a second turn has the plan that the
+            model saw.
+        predictions: an answer per record.
+
+    """
+    answers = _checked_answers(records, predictions)
+    turns = {str(turn): [one for one in answers if one.record["turn"] == turn] for turn in (1, 2)}
+    return {
+        "n": len(answers),
+        "scenarios": len(turns["1"]),
         "unknown": sum(len(one.parsed.unknown) for one in answers),
         "unreadable": sum(len(one.parsed.unreadable) for one in answers),
         "shown": {
@@ -158,19 +178,18 @@ def measure_planning(run: Run | str | Path) -> dict[str, Any]:
         },
         "figures": {turn: _by_level(of_turn, _figures) for turn, of_turn in turns.items()} | {"both": _both(turns)},
         "kinds": {turn: _by_level(of_turn, _kinds) for turn, of_turn in turns.items()},
-        "signature": {"probe": run.manifest["dataset"]["fingerprint"][:12]},
     }
 
 
-def _checked_answers(run: Run) -> list[CheckedAnswer]:
+def _checked_answers(records: Sequence[Record], predictions: Sequence[str]) -> list[CheckedAnswer]:
     """Each answer with its violations; a second turn is checked against the plan that the model saw."""
-    first_problems = {record["scenario"]: problem_of(record) for record in run.records if record["turn"] == 1}
+    first_problems = {record["scenario"]: problem_of(record) for record in records if record["turn"] == 1}
     answers = []
-    for record, line in zip(run.records, run.predictions, strict=True):
+    for record, prediction in zip(records, predictions, strict=True):
         problem, earlier = problem_of(record), None
         if record["turn"] == 2:
             earlier = parse_plan(record["history"][1]["content"], first_problems[record["scenario"]]).entries
-        parsed = parse_plan(line["prediction"], problem)
+        parsed = parse_plan(prediction, problem)
         violations = [*check_plan(problem, parsed.entries, earlier)]
         violations += [Violation("repetition", (label,)) for label in parsed.repeated]
         answers.append(CheckedAnswer(record, problem, parsed, earlier, violations))
@@ -187,7 +206,12 @@ def _by_level(
 def _figures(answers: Sequence[CheckedAnswer]) -> dict[str, Any]:
     scenarios = [one.record["scenario"] for one in answers]
     figures = {
-        name: figure([measure.of(one) for one in answers], scenarios, rate=measure.rate)
+        name: figure(
+            [measure.of(one) for one in answers],
+            scenarios,
+            rate=measure.rate,
+            bounds=None if measure.rate else (0, np.inf),
+        )
         for name, measure in MEASURES.items()
     }
     return {name: one for name, one in figures.items() if one}
