@@ -55,6 +55,11 @@ def _levels_table(figures: Mapping[str, Any]) -> Table:
         n = next(iter(of_level.values()))["n"]
         cells = [_cell(of_level.get(name), name) for name in MEASURES]
         rows.append(Row((_TURNS[turn], LEVEL_LABELS[level], str(n), *cells)))
+    by_measure = [
+        [figures[turn][level].get(name) for turn, level in keys] if measure.rate else []
+        for name, measure in MEASURES.items()
+    ]
+    rows += detectable_row([[], [], *by_measure], ".1f", 100)
     labels = ("n", *(measure.label for measure in MEASURES.values()))
     columns = (Column("turn", "text"), Column("difficulty", "text"), *numbers(*labels))
     return Table("Plans by difficulty", columns, tuple(rows))

@@ -11,7 +11,7 @@ from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.loading import manifest
 from h2htalk_datasets.probes import load_probe
 from h2htalk_datasets.schema import Record
-from h2htalk_datasets.tasks import PROBE_SETS
+from h2htalk_datasets.tasks import MEMORY, PROBE_SETS
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -42,7 +42,7 @@ def test_the_package_is_a_dataset_repository():
     from datasets import get_dataset_config_names, load_dataset
 
     folder = str(h2htalk_datasets.path())
-    assert get_dataset_config_names(folder) == [*TASKS, *PROBE_SETS]
+    assert get_dataset_config_names(folder) == [*TASKS, *PROBE_SETS, MEMORY]
     rows = load_dataset(folder, "ItineraryMiddle", split="test")
     assert fingerprint(rows) == manifest()["fingerprints"]["ItineraryMiddle"]
     for name in PROBE_SETS:
