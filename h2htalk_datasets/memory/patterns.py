@@ -32,7 +32,7 @@ _WEEKDAY = {  # "sat", "sun" and "wed" are words of their own
     "mon": "monday", "tue": "tuesday", "tues": "tuesday", "thu": "thursday", "thur": "thursday",
     "thurs": "thursday", "fri": "friday",
 }  # fmt: skip
-_TOKEN = re.compile(r"\d+:\d\d|\d+(?:,\d{3})+|\d+|[^\W\d_]+\*?|[.!?;\n]+|,")
+_TOKEN = re.compile(r"\d+:\d\d|\d{1,3}(?:[.,]\d{3})+\b|\d+|[^\W\d_]+\*?|[.!?;\n]+|,")
 _ISO_DATE = re.compile(r"\b\d{4}-(\d\d)-(\d\d)\b")
 _SPACED_TIME = re.compile(r"(?<![\d:.,] )(?<![\d:.,])\b([1-9]|1[0-2]) ([1-5]\d)\b(?![:.,]?\d)")
 _CLOCK = re.compile(r"\b(\d{1,2})(?:[:.](\d\d))? ?([ap])m\b|\b(\d{1,2})[:.](\d\d)\b(?!\.\d)")
@@ -60,7 +60,7 @@ def normalize(text: str) -> list[str]:
     text = re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", text)
     tokens = [SENTENCE_END if token[0] in ".!?;\n" else token for token in _TOKEN.findall(text)]
     # "half past eleven, forty minutes" has two numbers, so commas count until number words are read.
-    numbers = [token.replace(",", "") for token in _numbers(tokens) if token != ","]
+    numbers = [re.sub("[.,]", "", token) for token in _numbers(tokens) if token != ","]
     return [_singular(token) for token in _dates(_times(numbers))]
 
 
@@ -122,7 +122,7 @@ def _numbers(tokens: list[str]) -> list[str]:
     while i < len(tokens):
         value, used = _number_at(tokens, i)
         minutes, used_by_minutes = _number_at(tokens, i + used) if 0 < value < 13 else (0, 0)
-        if used and used_by_minutes and 10 <= minutes < 60:  # "six fifteen"
+        if used and used_by_minutes and 10 <= minutes < 60 and minutes % 5 == 0:  # "six fifteen"
             out.append(_time(value, minutes))
             i += used + used_by_minutes
         elif used:
@@ -143,14 +143,14 @@ def _number_at(tokens: Sequence[str], start: int) -> tuple[int, int]:
         if token in _TENS and (i == start or current % 100 == 0):
             current += _TENS[token]
             following = tokens[i + 1] if i + 1 < len(tokens) else ""
-            unit = _NUMBERS.get(following, _ORDINALS.get(following, 0))
+            unit = _NUMBERS.get(following, _ORDINALS.get(following, 0)) or {"first": 1, "second": 2}.get(following, 0)
             if 0 < unit < 10:
                 current += unit
                 i += 1
         elif token in _NUMBERS and (i == start or (current and current % 100 == 0) or (total and not current)):
             current += _NUMBERS[token]
-        elif token == "hundred" and 0 < current < 10:
-            current *= 100
+        elif token == "hundred" and (i == start or 0 < current < 10):  # "a hundred"
+            current = max(current, 1) * 100
         elif token == "thousand" and current:
             total, current = current * 1000, 0
         elif not (token == "and" and current and current % 100 == 0 and _is_number(tokens, i + 1)):
@@ -170,7 +170,9 @@ def _times(tokens: list[str]) -> list[str]:
     while i < len(tokens):
         minute, relation, hour = (tokens[i : i + 3] + [""] * 3)[:3]
         minutes = {"quarter": 15, "half": 30}.get(minute, int(minute) if minute.isdigit() else -1)
-        if relation in ("past", "to") and 0 < minutes < 60 and hour.isdigit() and 0 < int(hour) < 25:
+        is_range = relation == "to" and (minutes % 5 or (out and out[-1] in ("from", "between")))  # "from 5 to 8"
+        spoken = relation in ("past", "to") and 0 < minutes < 60 and not is_range
+        if spoken and hour.isdigit() and 0 < int(hour) < 25:
             out.append(_time(int(hour), minutes) if relation == "past" else _time(int(hour) + 11, 60 - minutes))
             i += 3
         elif tokens[i] in ("noon", "midday", "midnight"):

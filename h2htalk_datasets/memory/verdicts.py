@@ -24,10 +24,14 @@ ABSTENTION = (
 """How a companion says in English that it does not know."""
 
 # A form next to one of these words is named as what does not hold.
-_DENIED_BEFORE = tuple("not no never isnt wasnt wont doesnt didnt arent instead rather longer".split())
+_DENIED_BEFORE = tuple(
+    "not no never isnt wasnt wont doesnt didnt dont havent hasnt cant couldnt arent instead rather longer".split()
+)
 _DENIED_AFTER = ("anymore", "any more", "is off", "fell through", "was cancelled", "no longer")
 # These deny it only in an answer that names the value that holds: "it was Tuesday, now it is Thursday".
-_PAST_BEFORE = tuple("was were from used originally earlier before first old changed moved had".split())
+_PAST_BEFORE = tuple(
+    "was were from used originally earlier before first old changed moved had asked asking wanted wants want said".split()
+)
 _PAST_AFTER = ("was before", "was the old", "at first", "to")
 _WINDOW = 5  # tokens before a form that are searched
 

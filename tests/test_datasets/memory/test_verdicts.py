@@ -19,6 +19,7 @@ MOVED = question("update", accept=[["thursday", "9 july"]], stale=["tuesday", "7
         ("Thursday the ninth, love.", "right"),
         ("On the 9th of July.", "right"),
         ("Thursday, not Tuesday any more.", "right"),
+        ("They asked for Tuesday and got Thursday.", "right"),
         ("It was Tuesday, and they moved it to Thursday.", "right"),
         ("Tuesday, as far as I know.", "stale"),
         ("It was on Tuesday.", "stale"),
