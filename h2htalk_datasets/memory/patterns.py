@@ -149,7 +149,7 @@ def _number_at(tokens: Sequence[str], start: int) -> tuple[int, int]:
                 i += 1
         elif token in _NUMBERS and (i == start or (current and current % 100 == 0) or (total and not current)):
             current += _NUMBERS[token]
-        elif token == "hundred" and (i == start or 0 < current < 10):  # "a hundred"
+        elif token == "hundred" and (i == start or 0 < current < 100):  # "a hundred", "twelve hundred"
             current = max(current, 1) * 100
         elif token == "thousand" and current:
             total, current = current * 1000, 0

@@ -30,7 +30,8 @@ _DENIED_BEFORE = tuple(
 _DENIED_AFTER = ("anymore", "any more", "is off", "fell through", "was cancelled", "no longer")
 # These deny it only in an answer that names the value that holds: "it was Tuesday, now it is Thursday".
 _PAST_BEFORE = tuple(
-    "was were from used originally earlier before first old changed moved had asked asking wanted wants want said".split()
+    "was were from used originally earlier before first old changed moved had asked asking wanted wants want "
+    "said".split()
 )
 _PAST_AFTER = ("was before", "was the old", "at first", "to")
 _WINDOW = 5  # tokens before a form that are searched

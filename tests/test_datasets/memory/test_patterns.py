@@ -20,6 +20,7 @@ from h2htalk_datasets.memory.patterns import contains, matches, normalize
         ("the twenty-second of May", "the May 22nd"),
         ("a hundred and ten thousand", "a 110,000"),
         ("16.400 pesos", "16,400 pesos"),
+        ("seventeen hundred and forty", "1,740"),
         ("twenty-five to six", "17:35"),
         ("noon", "12:00"),
         ("the 12th of March", "the March 12"),
