@@ -16,7 +16,9 @@ from h2htalk_datasets.loading import features_of
 from h2htalk_datasets.memory.checks import check_arcs
 from h2htalk_datasets.memory.rows import memory_rows
 from h2htalk_datasets.memory.schema import read_arcs
+from h2htalk_datasets.planning.checks import check_scenarios
 from h2htalk_datasets.planning.rows import planning_rows
+from h2htalk_datasets.planning.scenario import read_scenarios
 from h2htalk_datasets.probes.checks import check_probes
 from h2htalk_datasets.probes.schema import probe_rows, read_probes
 from h2htalk_datasets.prompts import render
@@ -57,9 +59,11 @@ def build(
     checks += check_probes(language, tasks)
     arcs = read_arcs(language)
     checks += check_arcs(arcs)
+    scenarios = read_scenarios(language)
+    checks += check_scenarios(scenarios, language)
     _raise_on_failure(checks)
     probes = {name: probe_rows(read_probes(name, language)) for name in PROBES}
-    probes[PLANNING] = planning_rows(language)
+    probes[PLANNING] = planning_rows(scenarios, language)
     probes[MEMORY] = memory_rows(arcs, language)
     folder = out / language
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ problem.py      days, activities and constraints of a problem; the entries of a 
 checker.py      one check per kind; constraints that are satisfied; changes without need
 parse.py        from an answer to the entries of a plan
 scenario.py     the YAML sources in en/, each with a valid plan for both turns
+checks.py       checks over all scenarios
 rows.py         scenarios as dataset rows, and back
 
 It is never part of the composite score or of the 4,650 records.

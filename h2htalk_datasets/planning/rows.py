@@ -11,7 +11,7 @@ import yaml
 
 from h2htalk_datasets.corpus.sources import SOURCES
 from h2htalk_datasets.planning.problem import Activity, Problem, plan_text
-from h2htalk_datasets.planning.scenario import Scenario, level_of, read_scenarios
+from h2htalk_datasets.planning.scenario import Scenario, level_of
 from h2htalk_datasets.prompts import render_probe
 from h2htalk_datasets.tasks import PLANNING
 
@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from datasets import Features
 
 
-def planning_rows(language: str = "en") -> list[dict[str, Any]]:
-    """Two rows per scenario: the first plan, and the replan after the change.
-
-    Raises:
-        H2HTalkError: as for :func:`h2htalk_datasets.planning.scenario.read_scenarios`.
-
-    """
-    return [_row(scenario, turn, language) for scenario in read_scenarios(language) for turn in (1, 2)]
+def planning_rows(scenarios: Iterable[Scenario], language: str = "en") -> list[dict[str, Any]]:
+    """Two rows per scenario: the first plan, and the replan after the change."""
+    return [_row(scenario, turn, language) for scenario in scenarios for turn in (1, 2)]
 
 
 def planning_features() -> "Features":

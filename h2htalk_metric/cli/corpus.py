@@ -21,19 +21,24 @@ corpus_app = typer.Typer(help="Check and build the corpus.", no_args_is_help=Tru
 def check(
     files: Annotated[list[Path] | None, typer.Argument(help="Relationship files. Default: all.")] = None,
     partial: PartialOption = False,
-    probes: Annotated[bool, typer.Option("--probes", help="Check the probe sets and CompanionMemory instead.")] = False,
+    probes: Annotated[
+        bool, typer.Option("--probes", help="Check the probe sets, CompanionMemory included, instead.")
+    ] = False,
 ) -> None:
     """Run all checks; name the file, the record and the rule of every violation."""
     from h2htalk_datasets.corpus.checks import check_corpus
     from h2htalk_datasets.corpus.sources import source_files
     from h2htalk_datasets.memory.checks import check_arcs
     from h2htalk_datasets.memory.schema import read_arcs
+    from h2htalk_datasets.planning.checks import check_scenarios
+    from h2htalk_datasets.planning.scenario import read_scenarios
     from h2htalk_datasets.probes.checks import check_probes
 
     if probes and files:
         raise H2HTalkError("--probes checks all probe sets; name no files")
     if probes:
-        checks, checked = [*check_probes(), *check_arcs(read_arcs())], "the probe sets"
+        checks = [*check_probes(), *check_arcs(read_arcs()), *check_scenarios(read_scenarios())]
+        checked = "the probe sets"
     else:
         records, checks = check_corpus(files or source_files(), partial=partial or bool(files))
         checked = f"{len(records)} records"

@@ -11,6 +11,7 @@ from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.requests import chosen_probes
 from h2htalk_datasets.loading import load_probe, manifest
 from h2htalk_datasets.planning import parse_plan, problem_of, read_scenarios
+from h2htalk_datasets.planning.checks import check_scenarios
 from h2htalk_datasets.planning.constraints import KINDS
 from h2htalk_datasets.planning.rows import planning_rows
 
@@ -29,7 +30,7 @@ def test_eighty_scenarios_over_all_levels_relationships_and_kinds():
 
 
 def test_the_shipped_parquet_is_its_yaml(rows):
-    assert rows == planning_rows()
+    assert rows == planning_rows(scenarios().values())
     assert fingerprint(rows) == manifest()["probes"]["fingerprints"]["CompanionPlanning"]
     assert len(rows) == manifest()["probes"]["counts"]["CompanionPlanning"] == 2 * len(scenarios())
 
@@ -64,6 +65,15 @@ def test_a_limit_counts_scenarios_with_both_turns():
     chosen = chosen_probes("CompanionPlanning", 5)
     assert Counter(row["scenario"] for row in chosen) == dict.fromkeys((row["scenario"] for row in chosen), 2)
     assert len(chosen) == 10
+
+
+def test_the_checks_pass_and_name_what_is_wrong():
+    shipped = [*scenarios().values()]
+    assert all(check.passed for check in check_scenarios(shipped))
+    other = shipped[0].model_copy(update={"companion": "Txomin"})
+    easy = [one for one in shipped if one.level != "easy"]
+    failed = {check.rule: check.offenders for check in check_scenarios([*easy, other, other]) if not check.passed}
+    assert [*failed.values()] == [["easy: 2, expected 20"], [other.slug], [other.slug, other.slug]]
 
 
 SOURCE = """
