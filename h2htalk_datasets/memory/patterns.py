@@ -32,7 +32,8 @@ _WEEKDAY = {  # "sat", "sun" and "wed" are words of their own
     "mon": "monday", "tue": "tuesday", "tues": "tuesday", "thu": "thursday", "thur": "thursday",
     "thurs": "thursday", "fri": "friday",
 }  # fmt: skip
-_TOKEN = re.compile(r"\d+:\d\d|\d{1,3}(?:[.,]\d{3})+\b|\d+|[^\W\d_]+\*?|[.!?;\n]+|,")
+_TOKEN = re.compile(r"\d+:\d\d|\d+\.\d{1,2}\b|\d{1,3}(?:[.,]\d{3})+\b|\d+|[^\W\d_]+\*?|[.!?;\n]+|,")
+_ABBREVIATION = re.compile(r"\b(jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mr|mrs|ms|dr|st|no)\.(?= )")
 _ISO_DATE = re.compile(r"\b\d{4}-(\d\d)-(\d\d)\b")
 _SPACED_TIME = re.compile(r"(?<![\d:.,] )(?<![\d:.,])\b([1-9]|1[0-2]) ([1-5]\d)\b(?![:.,]?\d)")
 _CLOCK = re.compile(r"\b(\d{1,2})(?:[:.](\d\d))? ?([ap])m\b|\b(\d{1,2})[:.](\d\d)\b(?!\.\d)")
@@ -53,6 +54,8 @@ def normalize(text: str) -> list[str]:
     """
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("o'clock", "oclock")
     text = re.sub(r"\b([ap])\.m\b\.?", r"\1m", text)
+    text = re.sub(r"\b(no|nope|yes|yeah|oh|well),", r"\1;", text)  # "No, Tuesday" says Tuesday
+    text = _ABBREVIATION.sub(r"\1", text)
     text = _ISO_DATE.sub(lambda m: f"{_MONTHS[(int(m[1]) - 1) % 12]} {int(m[2])}", text)
     text = _CLOCK.sub(_clock, text)
     text = _SPACED_TIME.sub(r"\1:\2", text)
@@ -60,7 +63,7 @@ def normalize(text: str) -> list[str]:
     text = re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", text)
     tokens = [SENTENCE_END if token[0] in ".!?;\n" else token for token in _TOKEN.findall(text)]
     # "half past eleven, forty minutes" has two numbers, so commas count until number words are read.
-    numbers = [re.sub("[.,]", "", token) for token in _numbers(tokens) if token != ","]
+    numbers = [re.sub(r"[.,](?=\d{3})", "", token) for token in _numbers(tokens) if token != ","]
     return [_singular(token) for token in _dates(_times(numbers))]
 
 

@@ -33,7 +33,7 @@ def memory_features() -> "Features":
     """The columns as ``datasets.Features``.
 
     `evidence` names the turns (from 1) in which the facts of a question are said or change; it is empty where a fact is
-    never said. `facts` has the sentences of the ledger.
+    never said. `facts` has the sentences of the ledger, with later values.
     """
     from datasets import Features, List, Value
 
@@ -62,7 +62,7 @@ def _row(question: Question, arc: Arc, shared: dict[str, Any]) -> dict[str, Any]
         **shared,
         **values,
         "date": question.date.isoformat(),
-        "facts": [fact.fact for fact in facts],
+        "facts": [" Later: ".join([fact.fact, *(change.value for change in fact.changes)]) for fact in facts],
         "evidence": [{"session": order[s], "turn": turn} for s, turn in evidence if s < len(visible)],
         "sessions": [_session(session) for session in visible],
     }

@@ -28,12 +28,12 @@ _DENIED_BEFORE = tuple(
     "not no never isnt wasnt wont doesnt didnt dont havent hasnt cant couldnt arent instead rather longer".split()
 )
 _DENIED_AFTER = ("anymore", "any more", "is off", "fell through", "was cancelled", "no longer")
-# These deny it only in an answer that names the value that holds: "it was Tuesday, now it is Thursday".
-_PAST_BEFORE = tuple(
-    "was were from used originally earlier before first old changed moved had asked asking wanted wants want "
-    "said".split()
+# An answer with the value that holds may name the old one too, if it has a sign of the change.
+_CHANGE = frozenset(
+    "not no never instead rather longer anymore from was were used originally earlier before first old changed change "
+    "moved now new asked asking wanted want said had since became turned ended fell cancelled switched "
+    "swapped postponed".split()
 )
-_PAST_AFTER = ("was before", "was the old", "at first", "to")
 _WINDOW = 5  # tokens before a form that are searched
 
 
@@ -56,9 +56,8 @@ def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = ())
     if family == "discretion":  # to say it at all is wrong, even in order to deny it
         rejected, stale = any(contains(tokens, form) for form in question["reject"]), False
     else:
-        rejected, stale = (
-            any(_claims(tokens, form, accepted) for form in question[key]) for key in ("reject", "stale")
-        )
+        rejected, stale = (any(_claims(tokens, form) for form in question[key]) for key in ("reject", "stale"))
+        stale = stale and not (accepted and _CHANGE.intersection(tokens))
     if rejected:
         return "invented" if family not in ("contradiction", "discretion") else "wrong"
     if stale:
@@ -72,20 +71,20 @@ def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = ())
     return "invented" if family == "abstention" else "wrong"
 
 
-def _claims(tokens: Sequence[str], form: str, accepted: bool) -> bool:
+def _claims(tokens: Sequence[str], form: str) -> bool:
     """Whether a form occurs at least once without a word next to it that denies it."""
-    before = _DENIED_BEFORE + (_PAST_BEFORE if accepted else ())
-    after = _DENIED_AFTER + (_PAST_AFTER if accepted else ())
     length = len(normalize(form.replace("...", " ")))
-    return not all(_denied(tokens, start, start + length, before, after) for start in contains(tokens, form))
+    return not all(_denied(tokens, start, start + length) for start in contains(tokens, form))
 
 
-def _denied(tokens: Sequence[str], start: int, end: int, before: Sequence[str], after: Sequence[str]) -> bool:
+def _denied(tokens: Sequence[str], start: int, end: int) -> bool:
     preceding = list(tokens[max(0, start - _WINDOW) : start])
     if SENTENCE_END in preceding:
         preceding = preceding[len(preceding) - preceding[::-1].index(SENTENCE_END) :]
     following = " ".join(tokens[end : end + 4]) + " "
-    return any(word in preceding for word in before) or any(following.startswith(phrase + " ") for phrase in after)
+    return any(word in preceding for word in _DENIED_BEFORE) or any(
+        following.startswith(phrase + " ") for phrase in _DENIED_AFTER
+    )
 
 
 def _names_a_value(answer: str, message: str, names: Iterable[str]) -> bool:

@@ -21,6 +21,8 @@ MOVED = question("update", accept=[["thursday", "9 july"]], stale=["tuesday", "7
         ("Thursday, not Tuesday any more.", "right"),
         ("They asked for Tuesday and got Thursday.", "right"),
         ("It was Tuesday, and they moved it to Thursday.", "right"),
+        ("Tuesdays were the old roster, you have Thursday.", "right"),
+        ("No, Tuesday.", "stale"),
         ("Tuesday, as far as I know.", "stale"),
         ("It was on Tuesday.", "stale"),
         ("Tuesday or Thursday.", "stale"),
@@ -59,6 +61,7 @@ def test_a_join_needs_both_parts():
 def test_a_contradiction_needs_the_true_value():
     wrong_day = question("contradiction", accept=[["wednesday"]], reject=["monday it is", "see you monday"])
     assert verdict(wrong_day, "Isn't it Wednesday, Nora?") == "right"
+    assert verdict(wrong_day, "See you Monday, then Wednesday!") == "wrong"
     assert verdict(wrong_day, "Good luck, then! See you Monday.") == "wrong"
 
 
