@@ -168,6 +168,8 @@ def _is_number(tokens: Sequence[str], i: int) -> bool:
 
 def _times(tokens: list[str]) -> list[str]:
     """Write spoken times with digits: ``quarter to 6`` gives ``5:45``."""
+    pairs = zip(tokens, [*tokens[1:], ""], strict=False)
+    tokens = [t for t, following in pairs if t not in ("minute", "minutes") or following not in ("past", "to")]
     out: list[str] = []
     i = 0
     while i < len(tokens):

@@ -12,14 +12,22 @@ VERDICTS = ("right", "wrong", "stale", "invented", "abstained", "evaded")
 """right; wrong (another value); stale (an old value); invented (never said); abstained; evaded (no claim at all)."""
 
 ABSTENTION = (
-    "not told me", "havent told", "never told", "didnt tell", "did not tell", "you dont tell",
-    "not said", "havent said", "never said", "didnt say", "did not say", "hasnt said", "you dont say",
-    "not mentioned", "havent mentioned", "never mentioned", "didnt mention", "did not mention", "hasnt come up",
-    "never came up", "havent heard", "never heard", "didnt hear", "not heard", "never gave me", "havent given",
-    "i dont know", "i do not know", "dont actually know", "dont really know", "i wouldnt know", "no idea", "not know",
-    "dont remember", "cant remember", "dont recall", "cant recall", "no memory", "no record", "not sure",
-    "i couldnt say", "i cant say", "cant tell you", "remind me", "nobody told me", "no one told me", "dont have that",
-    "you kept that", "left that out", "left out",
+    "not told me", "havent told", "never told", "didnt tell", "did not tell", "you dont tell", "nobody told me",
+    "no one told me", "nobody ever", "dont think you ... told", "dont think you ... said",
+    "dont think you ... mentioned", "dont believe you ... told", "dont believe you ... said", "you never ... told",
+    "you never ... said", "you never ... mentioned", "you never ... gave", "you never ... name",
+    "you didnt ... say", "you didnt ... tell", "you didnt ... mention", "you havent ... told",
+    "you havent ... said", "never once", "you only told", "you only said", "not said", "havent said", "never said",
+    "didnt say", "did not say", "hasnt said", "you dont say", "you never did say", "not mentioned",
+    "havent mentioned", "never mentioned", "didnt mention", "did not mention", "hasnt come up", "never came up",
+    "never came to me", "never came my way", "never came through", "never reached me", "never reached my",
+    "havent heard", "never heard", "didnt hear", "not heard", "never gave me", "havent given", "never named",
+    "not named", "didnt pass on", "did not pass on", "never passed on", "kept from me", "kept that",
+    "left that out", "left out", "not 1 word", "not a word", "nothing about that", "nothing of that",
+    "nothing of it", "you told me nothing", "blank", "i dont know", "i do not know", "dont actually know",
+    "dont really know", "i wouldnt know", "no idea", "not know", "dont remember", "cant remember", "dont recall",
+    "cant recall", "no memory", "no record", "not sure", "i couldnt say", "i cant say", "cant tell you",
+    "remind me", "dont have that", "have no name", "without a name",
 )  # fmt: skip
 """How a companion says in English that it does not know."""
 

@@ -24,6 +24,7 @@ from h2htalk_datasets.memory.patterns import contains, matches, normalize
         ("twenty-five to six", "17:35"),
         ("Oct. 12", "12 October"),
         ("1.8 kilos", "1.8 kilo"),
+        ("ten minutes past one", "1:10"),
         ("noon", "12:00"),
         ("the 12th of March", "the March 12"),
         ("the twenty-third of May", "the 23 May"),
