@@ -8,7 +8,7 @@ from typing import Any
 
 import datasets
 
-from h2htalk_datasets.loading import features_of
+from h2htalk_datasets.columns import features_of
 from h2htalk_datasets.tasks import MEMORY, PROBE_SETS, TASKS
 
 CITATION = """\

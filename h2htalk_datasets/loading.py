@@ -2,7 +2,6 @@
 
 __all__ = [
     "NAME",
-    "features_of",
     "load",
     "load_memory",
     "load_probe",
@@ -21,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.schema import features, probe_features
-from h2htalk_datasets.tasks import MEMORY, PLANNING, PROBE_SETS, PROBES, TASKS, select_tasks
+from h2htalk_datasets.tasks import MEMORY, PROBE_SETS, TASKS, select_tasks
 
 if TYPE_CHECKING:
-    from datasets import Dataset, Features
+    from datasets import Dataset
 
 NAME = "h2htalk"
 
@@ -54,7 +52,7 @@ def load(task: str, language: str = "en") -> "Dataset":
         H2HTalkError: the task is unknown, or it has no records in the language.
 
     """
-    return _read_parquet(select_tasks([task])[0].name, language, features())
+    return _read_parquet(select_tasks([task])[0].name, language)
 
 
 def records_of(task: str, language: str = "en") -> list[dict[str, Any]]:
@@ -84,7 +82,7 @@ def load_probe(name: str, language: str = "en") -> "Dataset":
         language: language of the set.
 
     Returns:
-        A ``datasets.Dataset`` in memory: see :func:`features_of`.
+        A ``datasets.Dataset`` in memory: see :func:`h2htalk_datasets.columns.features_of`.
 
     Raises:
         H2HTalkError: the name is unknown, or the set does not exist in the language.
@@ -93,7 +91,7 @@ def load_probe(name: str, language: str = "en") -> "Dataset":
     if name not in PROBE_SETS:
         suggestion = did_you_mean(name, PROBE_SETS)
         raise H2HTalkError(f"unknown probe set {name!r}.{suggestion} There are: {', '.join(PROBE_SETS)}")
-    return _read_parquet(name, language, features_of(name))
+    return _read_parquet(name, language)
 
 
 def load_memory(language: str = "en") -> "Dataset":
@@ -109,19 +107,7 @@ def load_memory(language: str = "en") -> "Dataset":
         H2HTalkError: the set does not exist in the language.
 
     """
-    return _read_parquet(MEMORY, language, features_of(MEMORY))
-
-
-def features_of(name: str) -> "Features":
-    """The columns of a config."""
-    from h2htalk_datasets.memory.rows import memory_features
-    from h2htalk_datasets.planning.rows import planning_features
-
-    if name == MEMORY:
-        return memory_features()
-    if name == PLANNING:
-        return planning_features()
-    return probe_features() if name in PROBES else features()
+    return _read_parquet(MEMORY, language)
 
 
 def prepare_dataset() -> Path:
@@ -171,13 +157,15 @@ def register() -> None:
     datasets.load.dataset_module_factory = factory
 
 
-def _read_parquet(name: str, language: str, columns: "Features") -> "Dataset":
+def _read_parquet(name: str, language: str) -> "Dataset":
     import pyarrow.parquet
     from datasets import Dataset, DatasetInfo, Split
+
+    from h2htalk_datasets.columns import features_of  # its modules import this one
 
     file = path() / "data" / language / f"{name}.parquet"
     if not file.exists():
         languages = sorted(folder.name for folder in (path() / "data").iterdir())
         raise H2HTalkError(f"no records of {name} in the language {language!r}; there are: {', '.join(languages)}")
-    info = DatasetInfo(features=columns, config_name=name, dataset_name=NAME)
+    info = DatasetInfo(features=features_of(name), config_name=name, dataset_name=NAME)
     return Dataset(pyarrow.parquet.read_table(file), info=info, split=Split.TEST)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from h2htalk_datasets.columns import features_of
 from h2htalk_datasets.corpus.check import Check
 from h2htalk_datasets.corpus.checks import check_corpus
 from h2htalk_datasets.corpus.sources import SOURCES, source_files
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.loading import features_of
 from h2htalk_datasets.memory.checks import check_arcs
 from h2htalk_datasets.memory.rows import memory_rows
 from h2htalk_datasets.memory.schema import read_arcs
