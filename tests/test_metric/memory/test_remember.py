@@ -80,6 +80,7 @@ def test_a_second_call_sends_nothing(out, model):
     assert len(model.requests) == before
 
 
+@pytest.mark.slow
 def test_notes_use_the_papers_own_tasks(model, tmp_path, rows):
     before = len(model.requests)
     done = remember(model, tmp_path / "run", "--memory", "notes", "--length", "2k")
@@ -90,6 +91,7 @@ def test_notes_use_the_papers_own_tasks(model, tmp_path, rows):
     assert sum("What you remember, with the day of each memory:" in text for text in texts) == len(rows)
 
 
+@pytest.mark.slow
 def test_questions_without_context_are_unscored_and_asked_later(model, tmp_path, rows):
     flaky = tmp_path / "flaky.py"
     body = (
@@ -123,6 +125,7 @@ def test_bad_options_are_one_line(model, tmp_path, options, message):
     assert re.fullmatch(rf"error: .*{message}.*", done.stderr.strip().splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_other_options_of_a_strategy_are_refused(out, model, tmp_path):
     first = remember(model, tmp_path / "run", "--memory", "window", "--window-tokens", 50)
     assert first.returncode == 0, first.stderr
