@@ -9,6 +9,7 @@ __all__ = [
     "CastRow",
     "Relationship",
     "load_cast",
+    "load_people",
     "load_relationship",
     "read_sources",
     "source_files",
@@ -144,6 +145,24 @@ def load_cast(folder: Path = SOURCES) -> list[CastRow]:
         return [CastRow.model_validate(row) for row in yaml.safe_load((folder / "cast.yaml").read_text("utf-8"))]
     except ValidationError as error:
         raise H2HTalkError(f"cast.yaml: {'; '.join(problems_of(error))}") from None
+
+
+def load_people(relationship: str, language: str = "en") -> tuple[Companion, User]:
+    """Read companion and user of a relationship; its records, which are most of the file, are not parsed.
+
+    Args:
+        relationship: name of its file, without the ending.
+        language: of the relationship.
+
+    Raises:
+        H2HTalkError: there is no such relationship.
+
+    """
+    file = SOURCES / language / f"{relationship}.yaml"
+    if not file.exists():
+        raise H2HTalkError(f"there is no relationship {relationship!r} in the language {language!r}")
+    head = yaml.safe_load(file.read_text("utf-8").partition("\nrecords:")[0])
+    return Companion.model_validate(head["companion"]), User.model_validate(head["user"])
 
 
 def load_relationship(file: Path) -> Relationship:

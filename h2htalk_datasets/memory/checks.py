@@ -29,8 +29,8 @@ def check_arcs(arcs: Sequence[Arc]) -> list[Check]:
     messages = Counter(" ".join(words(question.message)) for arc in arcs for question in arc.questions)
     repeated = [message for message, count in messages.items() if count > 1]
     return [
-        Check("CompanionMemory: broken rules of arcs", len(problems), 0, offenders=problems),
-        Check("CompanionMemory: repeated questions", len(repeated), 0, offenders=repeated),
+        Check.no_offenders("CompanionMemory: rules of arcs", problems),
+        Check.no_offenders("CompanionMemory: every question occurs once", repeated),
     ]
 
 

@@ -1,6 +1,6 @@
 """Bring the sessions of an arc to a length: leave out what no question needs, or add small talk between sessions."""
 
-__all__ = ["LENGTHS", "SMALL_TALK", "history_of", "num_tokens", "session_day", "session_text", "visible_sessions"]
+__all__ = ["LENGTHS", "day_text", "history_of", "num_tokens", "session_day", "session_text", "visible_sessions"]
 
 import datetime
 import random
@@ -12,9 +12,6 @@ from h2htalk_datasets.words import words
 
 LENGTHS = {"arc": None, "2k": 2_000, "8k": 8_000, "32k": 32_000}
 """Tokens of a history by the value of ``--length``; None leaves the arc as it is written."""
-
-SMALL_TALK = "small-talk"
-"""The beginning of the ids of added sessions."""
 
 Session = Mapping[str, Any]
 
@@ -59,17 +56,21 @@ def visible_sessions(row: Mapping[str, Any], history: Sequence[dict[str, Any]]) 
     """The part of a history that comes before a question."""
     ids = [session["id"] for session in row["sessions"]]
     last = max(place for place, session in enumerate(history) if session["id"] in ids)
-    before = [session for session in history[last + 1 :] if session["date"] < row["date"]]
-    added = [session for session in before if session["id"].startswith(SMALL_TALK)]
-    return [*history[: last + 1], *added]
+    # Before the day of the question there can only be small talk after that.
+    return [*history[: last + 1], *(session for session in history[last + 1 :] if session["date"] < row["date"])]
 
 
 def session_text(session: Session, user: str, companion: str) -> str:
     """A session as a model reads it: its date, then one line per turn."""
-    day = session_day(session)
     names = {"user": user, "companion": companion}
     lines = [f"{names[turn['role']]}: {turn['content']}" for turn in session["turns"]]
-    return "\n".join([f"{day:%A} {day.day} {day:%B %Y}, {session['time']}", *lines])
+    return "\n".join([f"{day_text(session['date'])}, {session['time']}", *lines])
+
+
+def day_text(date: str) -> str:
+    """A day as prompts write it: ``2026-03-12`` is ``Thursday 12 March 2026``."""
+    day = datetime.date.fromisoformat(date)
+    return f"{day:%A} {day.day} {day:%B %Y}"
 
 
 def session_day(session: Session) -> datetime.date:
@@ -129,7 +130,7 @@ def _stretched(
             turns = [{"role": role, "content": text} for turn in small_talk[talk] for role, text in turn.items()]
             longer.append(
                 {
-                    "id": f"{SMALL_TALK}-{talk + 1}",
+                    "id": f"small-talk-{talk + 1}",
                     "date": day.isoformat(),
                     "time": f"23:{10 + number:02}",
                     "turns": [{**turn, "number": n} for n, turn in enumerate(turns, 1)],

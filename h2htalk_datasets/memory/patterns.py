@@ -1,10 +1,11 @@
 """Match an answer against the forms of a value, whatever the spelling of its numbers, times and dates."""
 
-__all__ = ["contains", "matches", "normalize"]
+__all__ = ["SENTENCE_END", "contains", "normalize"]
 
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
 
 SENTENCE_END = "|"
 """The token between two sentences; a form never matches across it."""
@@ -78,14 +79,15 @@ def contains(tokens: Sequence[str], form: str) -> list[int]:
         The positions at which the form begins.
 
     """
-    parts = [normalize(part) for part in form.split("...")]
-    parts = [[token for token in part if token != SENTENCE_END] for part in parts]
-    return [start for start in range(len(tokens)) if _matches_at(tokens, start, [part for part in parts if part])]
+    parts = _parts(form)
+    return [start for start in range(len(tokens)) if _matches_at(tokens, start, parts)]
 
 
-def matches(text: str, form: str) -> bool:
-    """Whether a form occurs in a text, see :func:`contains`."""
-    return bool(contains(normalize(text), form))
+@cache
+def _parts(form: str) -> list[list[str]]:
+    """The tokens of a form between its gaps."""
+    parts = [[token for token in normalize(part) if token != SENTENCE_END] for part in form.split("...")]
+    return [part for part in parts if part]
 
 
 def _matches_at(tokens: Sequence[str], start: int, parts: Sequence[Sequence[str]]) -> bool:

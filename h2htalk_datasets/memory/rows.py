@@ -5,7 +5,7 @@ __all__ = ["memory_features", "memory_rows"]
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from h2htalk_datasets.corpus.sources import load_relationship, source_files
+from h2htalk_datasets.corpus.sources import load_people
 from h2htalk_datasets.memory.schema import Arc, Question, Session
 
 if TYPE_CHECKING:
@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 
 def memory_rows(arcs: Iterable[Arc], language: str = "en") -> list[dict[str, Any]]:
     """The questions of arcs as rows, arc by arc; see :func:`memory_features` for the columns."""
-    sources = {file.stem: file for file in source_files(language=language)}
     rows = []
     for arc in arcs:
-        relationship = load_relationship(sources[arc.relationship])
+        companion, user = load_people(arc.relationship, language)
         shared = {
             "relationship": arc.relationship,
-            "companion": relationship.companion.name,
-            "user": relationship.user.name,
-            "persona": relationship.companion.profile,
+            "companion": companion.name,
+            "user": user.name,
+            "persona": companion.profile,
             "language": language,
         }
         rows += [_row(question, arc, shared) for question in arc.questions]

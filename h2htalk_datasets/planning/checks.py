@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from h2htalk_datasets.corpus.check import Check
-from h2htalk_datasets.corpus.sources import load_relationship, source_files
+from h2htalk_datasets.corpus.sources import load_people
 from h2htalk_datasets.planning.constraints import KINDS
 from h2htalk_datasets.planning.scenario import LEVELS, Scenario
 
@@ -34,9 +34,6 @@ def check_scenarios(scenarios: Sequence[Scenario], language: str = "en") -> list
 
 
 def _other_people(scenarios: Sequence[Scenario], language: str) -> list[str]:
-    files = {file.stem: file for file in source_files(language=language)}
-    names = {}
-    for relationship in {one.relationship for one in scenarios} & files.keys():
-        source = load_relationship(files[relationship])
-        names[relationship] = (source.companion.name, source.user.name)
-    return [one.slug for one in scenarios if names.get(one.relationship) != (one.companion, one.user)]
+    relationships = {one.relationship for one in scenarios}
+    names = {name: tuple(person.name for person in load_people(name, language)) for name in relationships}
+    return [one.slug for one in scenarios if names[one.relationship] != (one.companion, one.user)]

@@ -4,12 +4,9 @@ __all__ = ["planning_features", "planning_rows", "problem_of"]
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from h2htalk_datasets.corpus.sources import SOURCES
+from h2htalk_datasets.corpus.sources import load_people
 from h2htalk_datasets.planning.problem import Activity, Problem, plan_text
 from h2htalk_datasets.planning.scenario import Scenario, level_of
 from h2htalk_datasets.prompts import render_probe
@@ -65,7 +62,7 @@ def _row(scenario: Scenario, turn: int, language: str) -> dict[str, Any]:
         "relationship": scenario.relationship,
         "companion": scenario.companion,
         "user": scenario.user,
-        "persona": _persona(scenario.relationship, language),
+        "persona": load_people(scenario.relationship, language)[0].profile.strip(),
         "language": language,
         "start": scenario.start.isoformat(),
         "days": scenario.days,
@@ -122,10 +119,3 @@ def _activity_lines(scenario: Scenario, activities: Iterable[Activity]) -> list[
         place = f", {one.place}" if one.place else ""
         lines.append(f"- {one.label}: {one.minutes} minutes, {people}{place}")
     return lines
-
-
-@cache
-def _persona(relationship: str, language: str) -> str:
-    """The companion's profile, from the source of the relationship; its records are not read."""
-    text = (SOURCES / language / f"{relationship}.yaml").read_text("utf-8")
-    return yaml.safe_load(text[: text.index("\nrecords:")])["companion"]["profile"].strip()

@@ -12,6 +12,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.options import with_options
 from h2htalk_metric.cli.options import JudgeOptions, ModelOptions, PriceOptions, RunArgument
 from h2htalk_metric.cli.probe_plan import print_answers, print_conversations, print_plan
+from h2htalk_metric.cli.probe_results import write_and_print
 from h2htalk_metric.cli.spending import print_stopped, print_usage
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def safety(
     answer_probes(run, settings_of, rollout=not teacher_forced)
     _judge([folders[variant] for variant in selected], panel, judging, judges)
     runs = {name: {v: f for v, f in of_mode.items() if Run(f).complete} for name, of_mode in by_mode.items()}
-    _write_and_print(run, "safety", measure_safety({name: of_mode for name, of_mode in runs.items() if of_mode}, model))
+    write_and_print(run, "safety", measure_safety({name: of_mode for name, of_mode in runs.items() if of_mode}, model))
 
 
 @probe_app.command()
@@ -118,7 +119,7 @@ def instructions(
         return
     answer_probes(run, settings_of)
     _judge([folder], panel, judging, judges)
-    _write_and_print(run, "instructions", measure_instructions(folder))
+    write_and_print(run, "instructions", measure_instructions(folder))
 
 
 @probe_app.command()
@@ -168,7 +169,7 @@ def conversation(
         folder, companion, player, settings, turns=turns, limit=limit, user_thinking_tokens=user_thinking_tokens
     )
     _judge([folder], panel, judging, judges, conversation_items(folder))
-    _write_and_print(run, "conversation", measure_conversations(folder))
+    write_and_print(run, "conversation", measure_conversations(folder))
 
 
 @probe_app.command()
@@ -194,7 +195,7 @@ def planning(
         print_answers(settings_of, rollout=True)
         return
     answer_probes(run, settings_of, rollout=True, heard=heard_plan)
-    _write_and_print(run, "planning", measure_planning(folder))
+    write_and_print(run, "planning", measure_planning(folder))
 
 
 def _safety_folders(run: "Run") -> dict[str, dict[str, Path]]:
@@ -295,14 +296,3 @@ def _judge(
         num_open = judge_run(folder, judges, panel, max_connections=judging.max_connections, items=items)
         print_stopped(judges, num_open, f"{folder}: ")
     print_usage(judges)
-
-
-def _write_and_print(run: "Run", probe: str, result: Mapping[str, Any]) -> None:
-    """Write probes/NAME.json and NAME.md, show the section, and add it to the report of a scored run."""
-    from h2htalk_metric.probes.results import write_result
-    from h2htalk_metric.reports.report import probe_section, write_probe_report
-    from h2htalk_metric.reports.terminal import print_sections
-
-    files = [write_result(run, probe, result), *write_probe_report(run, probe, result)]
-    print_sections([probe_section(probe, result)], width=160)
-    print(f"written: {', '.join(map(str, files))}")

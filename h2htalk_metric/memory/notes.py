@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from h2htalk_datasets.answer_format import parse_memories
-from h2htalk_datasets.memory.history import session_day
+from h2htalk_datasets.memory.history import day_text, session_day
 from h2htalk_metric.runs.run import Run
 
 _SAME_TOPIC = 60  # RapidFuzz token_set_ratio, 0..100, from which two memories are about one thing
@@ -162,7 +162,6 @@ def _row(
     memories: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """A record of a task of the paper, over a session of an arc."""
-    day = session_day(session)
     turns = [{"role": turn["role"], "content": turn["content"]} for turn in session["turns"]]
     return {
         "id": _id(arc, task, number),
@@ -174,7 +173,7 @@ def _row(
         "persona": arc["persona"],
         "history": turns,
         "memories": memories,
-        "instruction": f"{day:%A} {day.day} {day:%B %Y}",
+        "instruction": day_text(session["date"]),
         "reference": "-",
         "difficulty": 1,
     }

@@ -6,13 +6,12 @@ RUN/probes/memory/LENGTH/STRATEGY/answers/1/       a run over the questions; 2, 
 RUN/probes/memory/LENGTH/STRATEGY/notes/           the steps of the strategy `notes`
 """
 
-__all__ = ["Remembering", "memory_folders", "remember", "rows_by_arc"]
+__all__ = ["memory_folders", "remember", "rows_by_arc"]
 
 import datetime
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,48 +22,17 @@ from h2htalk_datasets.generation.distributed.state import DistributedState
 from h2htalk_datasets.generation.engines.base import Engine
 from h2htalk_datasets.generation.run import generate, make_engine
 from h2htalk_datasets.loading import load_memory
-from h2htalk_datasets.memory.history import history_of, visible_sessions
+from h2htalk_datasets.memory.history import day_text, history_of, visible_sessions
 from h2htalk_datasets.memory.schema import read_small_talk
 from h2htalk_datasets.tasks import MEMORY
 from h2htalk_metric.memory.contexts import Context, append_contexts, read_contexts, write_contexts
 from h2htalk_metric.memory.notes import take_notes
+from h2htalk_metric.memory.options import Remembering
 from h2htalk_metric.memory.strategies import NOTES, strategy_factory
 from h2htalk_metric.probes.model import check_same_model
 from h2htalk_metric.runs.run import Run
 
 Rows = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Remembering:
-    """A memory strategy and its options.
-
-    Attributes:
-        memory: see :func:`h2htalk_metric.memory.strategies.strategy_factory`.
-        length: of the histories, see :data:`h2htalk_datasets.memory.history.LENGTHS`.
-        arcs: number of relationships, from the first; None for all.
-        window_tokens: of the strategy ``window``.
-        top_k: of the strategy ``retrieval``.
-        embedder: of the strategy ``retrieval``.
-
-    """
-
-    memory: str
-    length: str = "arc"
-    arcs: int | None = None
-    window_tokens: int = 1000
-    top_k: int = 8
-    embedder: str = "BAAI/bge-m3"
-
-    def options(self) -> dict[str, Any]:
-        """Everything that changes the contexts: the options of other strategies are left out."""
-        used = {"window": ("window_tokens",), "retrieval": ("top_k", "embedder")}.get(self.memory, ())
-        return {key: value for key, value in asdict(self).items() if key in ("memory", "length", "arcs", *used)}
-
-    def folder(self, out: Path) -> Path:
-        """Where the answers are."""
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", self.memory).strip("-")
-        return out / "probes" / "memory" / self.length / slug
 
 
 def remember(settings: Settings, remembering: Remembering, out: Path, state: DistributedState) -> Path:
@@ -80,7 +48,7 @@ def remember(settings: Settings, remembering: Remembering, out: Path, state: Dis
         The folder of the strategy.
 
     Raises:
-        H2HTalkError: an option is wrong, the folder has other answers, or a prompt is longer than the model's context.
+        H2HTalkError: an option is wrong, or the folder has other answers.
 
     """
     settings = replace(settings, probe=MEMORY)
@@ -128,7 +96,7 @@ def memory_folders(out: Path) -> list[Path]:
 
 
 def _write_options(folder: Path, remembering: Remembering) -> None:
-    file, options = folder / "strategy.json", remembering.options()
+    file, options = folder / "strategy.json", remembering.recorded()
     if file.exists():
         recorded = json.loads(file.read_text("utf-8"))
         differences = [
@@ -209,9 +177,8 @@ def _answer(
 
 
 def _with_context(row: Mapping[str, Any], context: str) -> dict[str, Any]:
-    day = datetime.date.fromisoformat(row["date"])
     names = ("id", "relationship", "companion", "user", "persona", "language", "message")
-    return {key: row[key] for key in names} | {"context": context, "today": f"{day:%A} {day.day} {day:%B %Y}"}
+    return {key: row[key] for key in names} | {"context": context, "today": day_text(row["date"])}
 
 
 def _attempt(folder: Path) -> int:

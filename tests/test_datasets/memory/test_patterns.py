@@ -2,7 +2,11 @@
 
 import pytest
 
-from h2htalk_datasets.memory.patterns import contains, matches, normalize
+from h2htalk_datasets.memory.patterns import contains, normalize
+
+
+def matches(text, form):
+    return bool(contains(normalize(text), form))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,7 @@ def test_a_form_matches_words_in_a_row_beginnings_and_gaps():
     assert not matches("It moved to Thursday. The bus leaves at 10:15.", "thursday ... 10:15")  # another sentence
     assert not matches("Thursday and one two other third many more words later at 10:15", "thursday ... 10:15")
     assert not matches("a nurse", "nursing")
-    assert contains(normalize("No, no."), "no") == [0, 1] or contains(normalize("No, no."), "no") == [0, 2]
+    assert contains(normalize("No, no."), "no") == [0, 2]  # "No," is a sentence of its own
 
 
 @pytest.mark.parametrize(
