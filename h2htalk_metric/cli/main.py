@@ -6,6 +6,7 @@ import typer
 
 from h2htalk_datasets.generation.cli import current_name, generate_command, run_app
 from h2htalk_metric.cli import runs
+from h2htalk_metric.cli.compare import compare
 from h2htalk_metric.cli.corpus import corpus_app, describe
 from h2htalk_metric.cli.export import export_command
 from h2htalk_metric.cli.judge import judge_command
@@ -27,7 +28,7 @@ app.command("run")(runs.run)
 app.command("generate")(generate_command)
 app.command("score")(runs.score)
 app.command("report")(runs.report)
-app.command("compare")(runs.compare)
+app.command("compare")(compare)
 app.command("plan")(runs.plan)
 app.command("verify")(runs.verify)
 app.command("merge")(runs.merge)

@@ -1,6 +1,6 @@
-"""Commands of a run: run, score, report, compare, verify, merge; and prepare."""
+"""Commands of a run: run, score, report, plan, verify, merge; and prepare."""
 
-__all__ = ["compare", "merge", "plan", "prepare", "report", "run", "score", "verify"]
+__all__ = ["merge", "plan", "prepare", "report", "run", "score", "verify"]
 
 from pathlib import Path
 from typing import Annotated
@@ -61,33 +61,6 @@ def report(run_folder: RunArgument) -> None:
     scored = Run(run_folder)
     print_report(scored)
     print(f"report: {' and '.join(map(str, write_report(scored)))}")
-
-
-def compare(
-    first: Annotated[Path, typer.Argument(help="A scored run folder, A.")],
-    second: Annotated[Path, typer.Argument(help="Another one over the same records, B.")],
-    resamples: Annotated[int, typer.Option(min=100, help="Random sign flips of the tests.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of the sign flips.")] = 0,
-) -> None:
-    """Test two runs against each other: differences, intervals, p-values, and what is significant after correction."""
-    from h2htalk_metric.judge.judged_slices import compare_judged
-    from h2htalk_metric.reports.comparison import comparison, judged_comparison, slice_comparison
-    from h2htalk_metric.reports.terminal import print_table
-    from h2htalk_metric.runs.compare import compare_need, compare_runs, compare_slices
-    from h2htalk_metric.runs.run import Run
-
-    one, other = Run(first), Run(second)
-    print_table(comparison(one, other, compare_runs(one, other, resamples=resamples, seed=seed)))
-    for table in slice_comparison(compare_slices(one, other, resamples=resamples, seed=seed), compare_need(one, other)):
-        print_table(table)
-    try:
-        judged_tests = compare_judged(one, other, resamples=resamples, seed=seed)
-    except H2HTalkError as error:  # S is compared all the same
-        judged_tests = {}
-        print(f"J is not compared: {error}")
-    for table in judged_comparison(judged_tests):
-        print_table(table)
-    print(f"{resamples} sign flips, seed {seed}")
 
 
 def plan(

@@ -1,6 +1,6 @@
 """J and the judges' scores by kind of record: of one run, and the differences of two."""
 
-__all__ = ["JUDGED_MEASURES", "compare_judged", "judged_slices", "judged_values"]
+__all__ = ["JUDGED_MEASURES", "check_same_judging", "compare_judged", "judged_slices", "judged_values"]
 
 from dataclasses import asdict
 from pathlib import Path
@@ -82,7 +82,7 @@ def compare_judged(
     values, others = judged_values(first), judged_values(second)
     measures = [measure for measure in JUDGED_MEASURES if measure in values and measure in others]
     if measures:
-        _check_same_judging(first, second)
+        check_same_judging(first, second)
     clusters = scores.items["relationship"].to_numpy()
     tasks = {task: scores.items["task"] == task for task in TASKS if task in set(scores.items["task"])}
     groups = {"config": tasks} | {factor: levels_of(scores, factor) for factor in FACTORS}
@@ -103,7 +103,13 @@ def compare_judged(
     return results
 
 
-def _check_same_judging(first: Run, second: Run) -> None:
+def check_same_judging(first: Run, second: Run) -> None:
+    """Check that two runs were judged by the same panel with the same settings.
+
+    Raises:
+        H2HTalkError: they were not; names the first difference.
+
+    """
     one, other = (asdict(Panel.read(run.path) or Panel(())) for run in (first, second))
     for key, value in one.items():
         if key not in _ONLY_FLAGS and value != other[key]:

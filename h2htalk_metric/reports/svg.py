@@ -10,6 +10,7 @@ __all__ = [
     "distribution",
     "line_plot",
     "radar",
+    "scale_plot",
     "ticks",
     "whisker",
 ]
@@ -147,7 +148,6 @@ def line_plot(lines: Mapping[str, Mapping[str, Interval]], label: str, top: floa
 
     drawn = []
     for place, (name, values) in enumerate(lines.items()):
-        colour, dash, mark = _STYLES[place]
         dots = []
         for number, group in enumerate(groups):
             if (interval := values.get(group)) is None:
@@ -157,15 +157,77 @@ def line_plot(lines: Mapping[str, Mapping[str, Interval]], label: str, top: floa
             ends = (y(interval.low), y(interval.high)) if interval.defined else None
             title = f"{name}, {group}: {interval.value:.2f}"
             dots.append({"x": round(x, 1), "y": y(interval.value), "ends": ends, "title": title})
-        style = {"name": name, "colour": colour, "dash": dash, "mark": mark}
-        points = [(dot["x"], dot["y"]) for dot in dots]
-        drawn.append({**style, "dots": dots, "points": points, "legend_y": 285 + _LEGEND_STEP * place})
+        drawn.append(_plotted(name, place, dots))
     columns = {group: round(left + (right - left) * (n + 0.5) / len(groups), 1) for n, group in enumerate(groups)}
     levels = {f"{top * part / 4:g}": y(top * part / 4) for part in range(5)}
     size = {"height": 275 + _LEGEND_STEP * len(lines), "left": left, "right": right, "bottom": bottom}
     return render_macro(
         "svg.jinja", "line_plot", label=label, unit=unit, columns=columns, levels=levels, lines=drawn, **size
     )
+
+
+def scale_plot(families: Mapping[str, Mapping[str, tuple[float, Interval]]], label: str) -> Markup | None:
+    """Values against the number of parameters on a logarithmic axis, one line per family with its intervals.
+
+    Args:
+        families: name to its models, smallest first: parameters in billions and the value. The largest
+            :data:`MAX_RADAR_LINES` are drawn.
+        label: what the figure shows, for screen readers.
+
+    Returns:
+        None if all models have the same number of parameters.
+
+    """
+    largest = sorted(families, key=lambda family: -len(families[family]))[:MAX_RADAR_LINES]
+    lines = {family: families[family] for family in families if family in largest}
+    sizes = [parameters for models in lines.values() for parameters, _ in models.values()]
+    if not sizes or min(sizes) == max(sizes):
+        return None
+    left, right, top, bottom = 50, 500, 20, 220
+    first, last = math.log(min(sizes)), math.log(max(sizes))
+    ends = [end for models in lines.values() for _, interval in models.values() for end in interval]
+    low, high = 5 * math.floor(np.nanmin(ends) / 5), 5 * math.ceil(np.nanmax(ends) / 5)
+
+    def x(parameters: float) -> float:
+        return round(left + 20 + (right - left - 40) * (math.log(parameters) - first) / (last - first), 1)
+
+    def y(value: float) -> float:
+        return round(bottom - (bottom - top) * (value - low) / (high - low), 1)
+
+    drawn = []
+    for place, (family, models) in enumerate(lines.items()):
+        dots = [
+            {
+                "x": x(parameters),
+                "y": y(interval.value),
+                "ends": (y(interval.low), y(interval.high)) if interval.defined else None,
+                "title": f"{model}, {parameters:g} billion: {interval.value:.2f}",
+            }
+            for model, (parameters, interval) in models.items()
+        ]
+        drawn.append(_plotted(family, place, dots))
+    steps = [power * digit for power in (0.1, 1, 10, 100, 1000) for digit in (1, 2, 5)]
+    return render_macro(
+        "svg.jinja",
+        "line_plot",
+        label=label,
+        unit="parameters (billions, logarithmic)",
+        columns={f"{step:g}": x(step) for step in steps if min(sizes) <= step <= max(sizes)},
+        levels={str(value): y(value) for value in range(low, high + 1, 5 if high - low <= 40 else 10)},
+        lines=drawn,
+        height=275 + _LEGEND_STEP * len(lines),
+        left=left,
+        right=right,
+        bottom=bottom,
+    )
+
+
+def _plotted(name: str, place: int, dots: list[dict[str, Any]]) -> dict[str, Any]:
+    """A line of a plot with its style and the place of its legend."""
+    colour, dash, mark = _STYLES[place]
+    style = {"name": name, "colour": colour, "dash": dash, "mark": mark}
+    points = [(dot["x"], dot["y"]) for dot in dots]
+    return {**style, "dots": dots, "points": points, "legend_y": 285 + _LEGEND_STEP * place}
 
 
 def _axis(axis: Axis, angle: float) -> dict[str, Any]:

@@ -4,11 +4,11 @@ If the two runs are exchangeable, the difference of each cluster is as likely to
 is the share of sign assignments that give a difference at least as large (approximate randomization: Noreen 1989).
 """
 
-__all__ = ["PairedTest", "holm", "paired_group_tests", "paired_row_tests", "paired_test"]
+__all__ = ["PairedTest", "holm", "paired_group_tests", "paired_row_tests", "paired_test", "pairwise_tests"]
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from h2htalk_metric.stats.clusters import Clusters, ClusterSums, Items
 from h2htalk_metric.stats.intervals import minimum_detectable_difference, standard_error, weighted_interval
 
 _FEWEST = 6  # clusters; the smallest p is 2 / 2**clusters, the share of the observed signs and of all signs reversed
+_RESAMPLES_PER_PAIR = 100
 _TOLERANCE = 1e-9  # sums in another order differ in the last bits
 
 
@@ -136,6 +137,37 @@ def paired_row_tests(
     return tests | {task: tests[task]._replace(p_holm=p) for task, p in zip(sums.tasks, corrected, strict=True)}
 
 
+def pairwise_tests(
+    runs: Mapping[str, ClusterSums], weights: np.ndarray, *, resamples: int = 10_000, seed: int = 0
+) -> dict[tuple[str, str], PairedTest]:
+    """Test a weighted sum of config means between all pairs of runs; p-values are corrected over the pairs (Holm).
+
+    Args:
+        runs: sums by name, over the same items.
+        weights: of the configs, shape (tasks,).
+        resamples: see :func:`paired_test`; at least 100 per pair are taken, since the smallest p-value after the
+            correction is the number of pairs over that of sign assignments.
+        seed: see :func:`paired_test`.
+
+    Returns:
+        Test of first minus second by pair of names, in the order of `runs`.
+
+    Raises:
+        H2HTalkError: two runs have other items.
+
+    """
+    differences = {pair: runs[pair[0]].minus(runs[pair[1]]) for pair in combinations(runs, 2)}
+    if not differences:
+        return {}
+    shares = np.stack([_shares(sums) @ weights for sums in differences.values()], axis=1)
+    p_values = _sign_flip_p_values(shares, max(resamples, _RESAMPLES_PER_PAIR * len(differences)), seed)
+    tests = {
+        pair: _paired_test(sums, weights, p) for (pair, sums), p in zip(differences.items(), p_values, strict=True)
+    }
+    corrected = holm([test.p for test in tests.values()])
+    return {pair: test._replace(p_holm=p) for (pair, test), p in zip(tests.items(), corrected, strict=True)}
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down correction (Holm 1979): adjusted p-values in the given order."""
     order = np.argsort(p_values, kind="stable")
@@ -146,18 +178,24 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _tests(sums: ClusterSums, cells: dict[str, np.ndarray], resamples: int, seed: int) -> dict[str, PairedTest]:
-    weights = np.stack(list(cells.values()), axis=1)
-    shares = np.nan_to_num(sums.sums / sums.counts.sum(axis=0)) @ weights  # shape (clusters, cells)
-    p_values = _sign_flip_p_values(shares, resamples, seed)
-    tests = {}
-    for (cell, cell_weight), p in zip(cells.items(), p_values, strict=True):
-        interval, num_clusters = weighted_interval(sums, cell_weight), sums.num_clusters(cell_weight)
-        detectable = math.nan
-        if num_clusters >= _FEWEST:
-            detectable = minimum_detectable_difference(standard_error(sums, cell_weight), num_clusters)
-        num_items = int(sums.counts[:, cell_weight != 0].sum())
-        tests[cell] = PairedTest(num_items, num_clusters, *interval, p, p, detectable)
-    return tests
+    p_values = _sign_flip_p_values(_shares(sums) @ np.stack(list(cells.values()), axis=1), resamples, seed)
+    return {
+        cell: _paired_test(sums, cell_weight, p) for (cell, cell_weight), p in zip(cells.items(), p_values, strict=True)
+    }
+
+
+def _paired_test(sums: ClusterSums, weights: np.ndarray, p: float) -> PairedTest:
+    interval, num_clusters = weighted_interval(sums, weights), sums.num_clusters(weights)
+    detectable = math.nan
+    if num_clusters >= _FEWEST:
+        detectable = minimum_detectable_difference(standard_error(sums, weights), num_clusters)
+    num_items = int(sums.counts[:, weights != 0].sum())
+    return PairedTest(num_items, num_clusters, *interval, p, p, detectable)
+
+
+def _shares(sums: ClusterSums) -> np.ndarray:
+    """What each cluster adds to the mean of each config, shape (clusters, tasks)."""
+    return np.nan_to_num(sums.sums / sums.counts.sum(axis=0))
 
 
 def _sign_flip_p_values(shares: np.ndarray, resamples: int, seed: int) -> list[float]:

@@ -8,8 +8,9 @@ from scipy import stats
 
 from h2htalk_datasets import TASKS
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_metric.stats.clusters import ClusterSums
 from h2htalk_metric.stats.intervals import as_json
-from h2htalk_metric.stats.significance import holm, paired_row_tests, paired_test
+from h2htalk_metric.stats.significance import holm, paired_row_tests, paired_test, pairwise_tests
 
 NAN = float("nan")
 
@@ -114,3 +115,16 @@ def test_unequal_runs_are_refused():
         paired_row_tests({"DialogueBase": [1], "DialogueEmotion": [1]}, {"DialogueBase": [1]})
     with pytest.raises(H2HTalkError, match="DialogueBase: an item has no value"):
         paired_row_tests({"DialogueBase": [1, NAN]}, {"DialogueBase": [1, 1]})
+
+
+def test_all_pairs_of_runs_are_tested_as_single_pairs_are_and_corrected_together():
+    items = {name: scores_per_task(shift, seed=seed) for name, shift, seed in [("a", 0, 3), ("b", 0.1, 4), ("c", 0, 5)]}
+    clusters = {task: [str(place // 4) for place in range(40)] for task in TASKS}
+    sums = {name: ClusterSums.of(values, clusters) for name, values in items.items()}
+    tests = pairwise_tests(sums, sums["a"].cells()["Overall"])
+    assert list(tests) == [("a", "b"), ("a", "c"), ("b", "c")]
+    for (one, other), test in tests.items():
+        single = paired_row_tests(items[one], items[other], clusters)["Overall"]
+        assert test[:-2] == pytest.approx(single[:-2]) and test.detectable == pytest.approx(single.detectable)
+    assert [test.p_holm for test in tests.values()] == holm([test.p for test in tests.values()])
+    assert pairwise_tests({"a": sums["a"]}, np.ones(11)) == {}

@@ -1,0 +1,1 @@
+"""Run, score, judge and compare a list of models."""
