@@ -43,6 +43,7 @@ def test_the_light_mode_is_called_lexical_and_never_s(tiny_model, tmp_path):
     assert not {"eval_h2htalk_composite", "eval_h2htalk_ss"} & set(figures)
 
 
+@pytest.mark.slow
 def test_two_callbacks_in_one_job_each_answer_every_record(tiny_model, tmp_path):
     logged = train(tiny_model, tmp_path, 2, "lexical,lexical")["logged"]
     assert [entry["step"] for entry in logged] == [2, 2, 4, 4, 4, 4]
@@ -50,6 +51,7 @@ def test_two_callbacks_in_one_job_each_answer_every_record(tiny_model, tmp_path)
         assert first == second
 
 
+@pytest.mark.slow
 def test_training_with_dropout_ends_in_the_same_weights_with_and_without_evaluation(tiny_model, tmp_path):
     without, evaluated = (
         train(tiny_model, tmp_path / str(place), 1, embedders, dropout=0.1)["weights"]
