@@ -19,7 +19,7 @@ def compare(
     ],
     out: Annotated[Path | None, typer.Option("--out", help="Write the comparison as one HTML page.")] = None,
     models: Annotated[
-        Path | None, typer.Option("--models", help="File of `h2htalk sweep` with the sizes of the models.")
+        Path | None, typer.Option("--models", help="YAML file with the families and sizes of the models.")
     ] = None,
     resamples: Annotated[int, typer.Option(min=100, help="Random sign flips of the tests.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the sign flips.")] = 0,

@@ -150,7 +150,7 @@ def _by_size(group: RunGroup, sizes: Mapping[str, ModelSize]) -> Table | str:
     """The mean against the number of parameters, by family."""
     chosen = {label: sizes[label] for label in group.runs if label in sizes}
     if not chosen:
-        return "No sizes are known. `--models FILE` names a file of `h2htalk sweep` with parameters and families."
+        return "No sizes are known. `--models FILE` names a file with parameters and families."
     families: dict[str, dict[str, tuple[float, Interval]]] = {}
     for label, size in sorted(chosen.items(), key=lambda item: item[1].parameters):
         families.setdefault(size.family, {})[label] = (size.parameters, group.means[label])
