@@ -161,11 +161,12 @@ def _by_size(group: RunGroup, sizes: Mapping[str, ModelSize]) -> Table | str:
     )
     figure = svg.scale_plot(families, f"{group.mean_name} against the number of parameters, by family")
     missing = len(group.runs) - len(chosen)
+    notes = ["Parameters are those of all experts.", *([f"Runs without a known size: {missing}."] if missing else [])]
     return Table(
         f"{group.mean_name} by number of parameters",
         (_RUN, Column("family", "text"), *numbers("parameters (billions)", "S times 100", "95% interval")),
         rows,
-        notes=("Parameters are those of all experts.", *([f"Runs without a known size: {missing}."] if missing else [])),
+        notes=tuple(notes),
         figure=Figure(figure, "S times 100; vertical lines are 95% intervals.") if figure else None,
     )
 
