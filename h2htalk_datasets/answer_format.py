@@ -7,7 +7,6 @@ __all__ = [
     "FactMemory",
     "TimedLine",
     "format_error",
-    "is_sentinel",
     "parse_day",
     "parse_memories",
     "parse_steps",
@@ -15,28 +14,28 @@ __all__ = [
 ]
 
 import re
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from h2htalk_datasets.languages import LANGUAGES, Language, language_of
 from h2htalk_datasets.schema import Record, minute_of
-from h2htalk_datasets.tasks import MEMORY_CATEGORIES, NO_KEY_INFORMATION, TASKS
-from h2htalk_datasets.words import words
+from h2htalk_datasets.tasks import TASKS
 
 _CLOCK = r"([01]\d|2[0-3]):([0-5]\d)"
 _TIMED = re.compile(rf"^{_CLOCK} (\S.*)$")
 _STEP = re.compile(rf"^(\d)\. {_CLOCK} (\S.*)$")
-_MEMORY = re.compile(r"Memory Content: (.+)\nMemory Category: (.+)\nMemory Importance: (.+)")
-_SCAFFOLD = re.compile(
-    r"^(?:Memory Content: |Memory Category: .*$|Memory Importance: .*$|\d\. (?:\d\d:\d\d )?|\d\d:\d\d )"
-    r"|^(?:记忆内容：|记忆类别：.*$|记忆重要性：.*$)",
-    re.MULTILINE,
+_LABELS = "|".join(
+    f"{content}|{category}.*$|{importance}.*$"
+    for content, category, importance in (language.memory_labels for language in LANGUAGES.values())
 )
+_SCAFFOLD = re.compile(rf"^(?:{_LABELS}|\d\. (?:\d\d:\d\d )?|\d\d:\d\d )", re.MULTILINE)
 # Answers are untrusted text. Both patterns run in time linear in its length: the first matches a run of stops only from
 # the first stop, the second does not cross line ends.
 _SENTENCE_END = re.compile(  # a space, a closing quote or an emoji may follow
     r"(?<![.!?…])[.!?…]+(?=\s|$|[\"'’”)*]|(?![–—…])[^\x00-\x7f\w])|[。！？]+"
 )
-_LIST_ITEM = re.compile(r"^[^\S\n]*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
+_LIST_ITEM = re.compile(r"^[^\S\n]*(?:(?:[-*•]|\d+[.)])\s|\d+[、．])", re.MULTILINE)
 
 
 class TimedLine(NamedTuple):
@@ -57,8 +56,8 @@ class FactMemory(NamedTuple):
 def format_error(record: Record, text: str) -> str | None:
     """Say how an answer violates the format of its task.
 
-    Every answer must not be empty and must keep the task's word limit. ItineraryMiddle must parse as a day,
-    ItineraryAdvanced as steps within the slot, RecollectionSynthesis as memories. ItineraryBasic must be prose,
+    Every answer must not be empty and must keep the task's limit in words or characters. ItineraryMiddle must parse as
+    a day, ItineraryAdvanced as steps within the slot, RecollectionSynthesis as memories. ItineraryBasic must be prose,
     ItineraryResponse at most two sentences.
 
     Args:
@@ -71,10 +70,10 @@ def format_error(record: Record, text: str) -> str | None:
     """
     if not text.strip():
         return "empty"
-    limit = TASKS[record.task].word_limit
-    count = len(words(text))
-    if limit is not None and count > limit:
-        return f"{count} words, the limit is {limit}"
+    language = LANGUAGES[record.language]
+    limit = TASKS[record.task].limits.get(language.code)
+    if limit is not None and (count := language.count(text)) > limit:
+        return f"{count} {language.unit}, the limit is {limit}"
     try:
         _check_form(record, text)
     except ValueError as error:
@@ -82,15 +81,19 @@ def format_error(record: Record, text: str) -> str | None:
     return None
 
 
-def parse_day(text: str) -> list[TimedLine]:
+def parse_day(text: str, language: str = "en") -> list[TimedLine]:
     """Parse an ItineraryMiddle answer: 5 to 8 lines ``HH:MM activity``, optionally one closing note in parentheses.
+
+    Args:
+        text: the answer.
+        language: its code; the last line must have that language's word for sleep.
 
     Raises:
         ValueError: the text has another format; the message says where.
 
     """
     lines = _lines(text)
-    if lines and lines[-1].startswith("(") and lines[-1].endswith(")"):
+    if lines and lines[-1].startswith(("(", "（")) and lines[-1].endswith((")", "）")):
         lines = lines[:-1]
     day = []
     for line in lines:
@@ -101,8 +104,9 @@ def parse_day(text: str) -> list[TimedLine]:
     if not 5 <= len(day) <= 8:
         raise ValueError(f"{len(day)} timed lines, expected 5 to 8")
     _check_ascending(day)
-    if "sleep" not in day[-1].text.lower() or day[-1].minute < 20 * 60:
-        raise ValueError("the last line does not bring sleep at or after 20:00")
+    sleep = language_of(language).sleep
+    if sleep not in day[-1].text.lower() or day[-1].minute < 20 * 60:
+        raise ValueError(f"the last line does not bring {sleep} at or after 20:00")
     return day
 
 
@@ -134,32 +138,33 @@ def parse_steps(text: str, start: int | None = None, end: int | None = None) -> 
     return steps
 
 
-def parse_memories(text: str) -> list[FactMemory]:
-    """Parse a RecollectionSynthesis answer; the sentinel ``No key information extracted.`` gives an empty list.
+def parse_memories(text: str, language: str = "en") -> list[FactMemory]:
+    """Parse a RecollectionSynthesis answer; the language's sentinel gives an empty list.
+
+    Args:
+        text: the answer.
+        language: its code; labels, categories and sentinel must be of that language.
 
     Raises:
         ValueError: the text has another format; the message says where.
 
     """
-    if is_sentinel(text):
+    expected = language_of(language)
+    if text.strip() == expected.sentinel:
         return []
     memories = []
     for block in re.split(r"\n\s*\n", text.strip()):
-        match = _MEMORY.fullmatch("\n".join(line.strip() for line in block.splitlines()))
+        match = _memory_pattern(expected).fullmatch("\n".join(line.strip() for line in block.splitlines()))
         if not match:
-            raise ValueError(f"not the three lines Memory Content, Memory Category, Memory Importance: {block[:60]!r}")
+            labels = ", ".join(label.rstrip(": ：") for label in expected.memory_labels)
+            raise ValueError(f"not the three lines {labels}: {block[:60]!r}")
         content, category, importance = match.groups()
-        if category not in MEMORY_CATEGORIES:
+        if category not in expected.categories:
             raise ValueError(f"unknown memory category {category!r}")
         if importance not in ("0", "1", "2"):
             raise ValueError(f"memory importance {importance!r} is not 0, 1 or 2")
         memories.append(FactMemory(content, category, int(importance)))
     return memories
-
-
-def is_sentinel(text: str) -> bool:
-    """Whether a RecollectionSynthesis answer says, in any language, that there is nothing to remember."""
-    return text.strip() in NO_KEY_INFORMATION.values()
 
 
 def strip_scaffold(text: str) -> str:
@@ -169,17 +174,22 @@ def strip_scaffold(text: str) -> str:
 
 def _check_form(record: Record, text: str) -> None:
     if record.task == "ItineraryMiddle":
-        parse_day(text)
+        parse_day(text, record.language)
     elif record.task == "ItineraryAdvanced":
         slot = next(index for index, entry in enumerate(record.schedule) if entry.current)
         start, *following = [minute_of(entry.time) for entry in record.schedule[slot:]]
         parse_steps(text, start, following[0] if following else None)
     elif record.task == "RecollectionSynthesis":
-        parse_memories(text)
+        parse_memories(text, record.language)
     elif record.task == "ItineraryResponse" and _sentence_count(text) > 2:
         raise ValueError("more than two sentences")
     elif record.task == "ItineraryBasic" and _LIST_ITEM.search(text):
         raise ValueError("a list, not prose")
+
+
+@cache
+def _memory_pattern(language: Language) -> re.Pattern[str]:
+    return re.compile(r"\n".join(rf"{label}(.+)" for label in language.memory_labels))
 
 
 def _lines(text: str) -> list[str]:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.tasks import MEMORY, PROBE_SETS, TASKS, select_tasks
+from h2htalk_datasets.languages import LANGUAGES, language_of
+from h2htalk_datasets.tasks import MEMORY, PROBE_SETS, select_tasks
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -49,10 +50,10 @@ def load(task: str, language: str = "en") -> "Dataset":
         A ``datasets.Dataset`` in memory with the columns of the dataset card.
 
     Raises:
-        H2HTalkError: the task is unknown, or it has no records in the language.
+        H2HTalkError: the task or the language is unknown.
 
     """
-    return _read_parquet(select_tasks([task])[0].name, language)
+    return _read_parquet(select_tasks([task])[0].name, language_of(language).code)
 
 
 def records_of(task: str, language: str = "en") -> list[dict[str, Any]]:
@@ -123,13 +124,13 @@ def prepare_dataset() -> Path:
 
     from h2htalk_datasets.builder import H2HTalk
 
-    content = fingerprint([manifest()])
+    content = fingerprint(manifest(language) for language in LANGUAGES)
     progress_bars_disabled = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
-        for name in (*TASKS, *PROBE_SETS, MEMORY):
+        for config in H2HTalk.BUILDER_CONFIGS:
             # `datasets` lists as configs what has the same version and hash, so all get the same hash.
-            builder = H2HTalk(config_name=name, dataset_name=NAME, hash=content)
+            builder = H2HTalk(config_name=config.name, dataset_name=NAME, hash=content)
             builder.download_and_prepare()
             # If the cache has several versions, `datasets` takes the newest folder.
             os.utime(builder.cache_dir)
@@ -165,7 +166,7 @@ def _read_parquet(name: str, language: str) -> "Dataset":
 
     file = path() / "data" / language / f"{name}.parquet"
     if not file.exists():
-        languages = sorted(folder.name for folder in (path() / "data").iterdir())
+        languages = sorted(folder.parent.name for folder in (path() / "data").glob(f"*/{name}.parquet"))
         raise H2HTalkError(f"no records of {name} in the language {language!r}; there are: {', '.join(languages)}")
     info = DatasetInfo(features=features_of(name), config_name=name, dataset_name=NAME)
     return Dataset(pyarrow.parquet.read_table(file), info=info, split=Split.TEST)

@@ -1,7 +1,7 @@
 """The columns of a record and of a probe, and the rules that every row must satisfy."""
 
 __all__ = [
-    "LANGUAGES",
+    "Category",
     "Memory",
     "Message",
     "Probe",
@@ -16,22 +16,25 @@ __all__ = [
     "problems_of",
 ]
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from h2htalk_datasets.tasks import EMOTIONS, MEMORY_CATEGORIES, NEEDS, PROBES, TASKS
+from h2htalk_datasets.languages import LANGUAGES
+from h2htalk_datasets.tasks import EMOTIONS, NEEDS, PROBES, TASKS
 from h2htalk_datasets.words import words
 
 if TYPE_CHECKING:
     from datasets import Features
 
-LANGUAGES = ("en", "zh")
-
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 """Text that is not blank."""
 
 Clock = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+
+_CATEGORIES = tuple(name for language in LANGUAGES.values() for name in language.categories)
+Category: TypeAlias = Literal[_CATEGORIES]  # type: ignore[valid-type]
+"""Category of a memory, in any language; a record's memories have those of its own language."""
 
 _PROBE_WORD_LIMIT = 80
 
@@ -56,7 +59,7 @@ class Memory(Strict):
     """
 
     content: Text
-    category: Literal[MEMORY_CATEGORIES] | None = None  # type: ignore[valid-type]
+    category: Category | None = None
     importance: Literal[0, 1, 2] | None = None
 
 
@@ -84,7 +87,7 @@ class Record(Strict):
 
     id: Annotated[str, Field(pattern=r"^[a-z]{2}-\d{3}-[A-Za-z]+-\d{3}$")]
     task: Literal[tuple(TASKS)]  # type: ignore[valid-type]
-    language: Literal[LANGUAGES]  # type: ignore[valid-type]
+    language: Literal[tuple(LANGUAGES)]  # type: ignore[valid-type]
     relationship: Text
     companion: Text
     user: Text
@@ -111,6 +114,10 @@ class Record(Strict):
             raise ValueError("emotion: is missing")
         if self.schedule and sum(entry.current for entry in self.schedule) != 1:
             raise ValueError("schedule: exactly one entry must be current")
+        categories = LANGUAGES[self.language].categories
+        foreign = [memory.category for memory in self.memories if memory.category not in (None, *categories)]
+        if foreign:
+            raise ValueError(f"memories: {foreign[0]!r} is no category of the language {self.language!r}")
         times = [entry.time for entry in self.schedule]
         if times != sorted(set(times)):
             raise ValueError("schedule: times must ascend within one day")

@@ -4,9 +4,7 @@ __all__ = [
     "DIMENSIONS",
     "EMOTIONS",
     "MEMORY",
-    "MEMORY_CATEGORIES",
     "NEEDS",
-    "NO_KEY_INFORMATION",
     "PLANNING",
     "PROBES",
     "PROBE_SETS",
@@ -15,7 +13,7 @@ __all__ = [
     "select_tasks",
 ]
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
@@ -30,8 +28,9 @@ class Task:
         dimension: ``Dialogue``, ``Itinerary`` or ``Recollection``.
         count: records in Table 1.
         each: records per relationship; a relationship whose cast row lists the task under ``plus`` has one more.
-        word_limit: most words of an answer, or None where the format sets other limits.
-        max_new_tokens: most tokens of a generated answer, about 1.5 times the longest reference.
+        limits: longest answer by language, in the units of :data:`h2htalk_datasets.languages.LANGUAGES` (words or
+            characters); empty where the format sets other limits.
+        max_new_tokens: most tokens of a generated answer by language, about 1.5 times the longest reference.
         judged: whether the judge's score is blended in (Eq. 3).
 
     """
@@ -40,23 +39,23 @@ class Task:
     dimension: str
     count: int
     each: int
-    word_limit: int | None
-    max_new_tokens: int
+    limits: Mapping[str, int]
+    max_new_tokens: Mapping[str, int]
     judged: bool = False
 
 
 _TABLE = [
-    Task("DialogueBase", "Dialogue", 1882, 37, 40, 96),
-    Task("DialogueEmotion", "Dialogue", 99, 1, 70, 160),
-    Task("DialogueSchedule", "Dialogue", 533, 10, 45, 112),
-    Task("RecollectionSynthesis", "Recollection", 412, 8, None, 224),
-    Task("RecollectionRefinement", "Recollection", 589, 11, 25, 64),
-    Task("RecollectionInitialization", "Recollection", 102, 2, 55, 144),
-    Task("ItineraryBasic", "Itinerary", 207, 4, 100, 224, judged=True),
-    Task("ItineraryMiddle", "Itinerary", 444, 8, None, 192, judged=True),
-    Task("ItineraryAdvanced", "Itinerary", 143, 2, None, 320, judged=True),
-    Task("ItineraryResponse", "Itinerary", 163, 3, 30, 64),
-    Task("ItineraryInitialization", "Itinerary", 76, 1, 55, 128),
+    Task("DialogueBase", "Dialogue", 1882, 37, {"en": 40, "zh": 60}, {"en": 96, "zh": 96}),
+    Task("DialogueEmotion", "Dialogue", 99, 1, {"en": 70, "zh": 110}, {"en": 160, "zh": 176}),
+    Task("DialogueSchedule", "Dialogue", 533, 10, {"en": 45, "zh": 70}, {"en": 112, "zh": 112}),
+    Task("RecollectionSynthesis", "Recollection", 412, 8, {}, {"en": 224, "zh": 320}),
+    Task("RecollectionRefinement", "Recollection", 589, 11, {"en": 25, "zh": 40}, {"en": 64, "zh": 64}),
+    Task("RecollectionInitialization", "Recollection", 102, 2, {"en": 55, "zh": 85}, {"en": 144, "zh": 144}),
+    Task("ItineraryBasic", "Itinerary", 207, 4, {"en": 100, "zh": 160}, {"en": 224, "zh": 256}, judged=True),
+    Task("ItineraryMiddle", "Itinerary", 444, 8, {}, {"en": 192, "zh": 224}, judged=True),
+    Task("ItineraryAdvanced", "Itinerary", 143, 2, {}, {"en": 320, "zh": 320}, judged=True),
+    Task("ItineraryResponse", "Itinerary", 163, 3, {"en": 30, "zh": 50}, {"en": 64, "zh": 80}),
+    Task("ItineraryInitialization", "Itinerary", 76, 1, {"en": 55, "zh": 85}, {"en": 128, "zh": 144}),
 ]
 
 TASKS: dict[str, Task] = {task.name: task for task in _TABLE}
@@ -77,23 +76,12 @@ PLANNING = "CompanionPlanning"
 PROBE_SETS = (*PROBES, PLANNING)
 """What a run of `h2htalk probe` can be over."""
 
-NO_KEY_INFORMATION = {"en": "No key information extracted.", "zh": "未提取到关键信息。"}
-"""The exact answer of RecollectionSynthesis to a dialogue without lasting facts, by language."""
-
 NEEDS = ("explicit", "implicit", "evolving", "contextual")
 
 EMOTIONS = (
     "sadness grief anger fear anxiety guilt shame loneliness jealousy disappointment hurt overwhelm exhaustion "
     "hopelessness homesickness nostalgia relief joy pride gratitude hope excitement tenderness boredom"
 ).split()
-
-MEMORY_CATEGORIES = tuple(
-    (
-        "Name, Gender, Age, Location, Birthday, Zodiac Sign, Personality, MBTI, Emotional State, Occupation, "
-        "Sleep Habits, Health Status, Mood, Relationships, Food, Entertainment, Travel, Fandom, Hobbies, "
-        "Love Life, Studies, Work, Virtual Interaction, Other Events"
-    ).split(", ")
-)
 
 
 def select_tasks(names: str | Iterable[str] = "all") -> list[Task]:

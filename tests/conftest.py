@@ -32,6 +32,14 @@ def records() -> list[Record]:
 
 
 @pytest.fixture(scope="session")
+def chinese_records() -> list[Record]:
+    """The records of the first Chinese relationship, without messages."""
+    first, errors = read_sources(source_files(language="zh")[:1], "zh")
+    assert not errors
+    return first
+
+
+@pytest.fixture(scope="session")
 def release_folder() -> Path:
     """The published references, where a developer has them; they are never part of the project."""
     folder = SHARED / "authors-release"

@@ -39,10 +39,12 @@ def build(
 ) -> tuple[dict[str, int], list[Check]]:
     """Check the corpus and the probe sets; write one Parquet file per task and probe set, and ``manifest.json``.
 
+    Only English has probe sets.
+
     Args:
         out: the data folder; files go to ``out/<language>``.
         partial: allow fewer records than Table 1; each relationship must still have its quota.
-        sources: folder with ``cast.yaml`` and one folder of relationships per language.
+        sources: folder with one folder of relationships per language.
         language: the language to build.
 
     Returns:
@@ -56,15 +58,9 @@ def build(
     columns = features()
     rows = [_row(record, columns) for record in records]
     tasks = {task: [row for row in rows if row["task"] == task] for task in TASKS}
-    checks += check_probes(language, tasks)
-    arcs = read_arcs(language)
-    checks += check_arcs(arcs)
-    scenarios = read_scenarios(language)
-    checks += check_scenarios(scenarios, language)
+    probes, probe_checks = _probe_sets(tasks) if language == "en" else ({}, [])
+    checks += probe_checks
     _raise_on_failure(checks)
-    probes = {name: probe_rows(read_probes(name, language)) for name in PROBES}
-    probes[PLANNING] = planning_rows(scenarios, language)
-    probes[MEMORY] = memory_rows(arcs, language)
     folder = out / language
     folder.mkdir(parents=True, exist_ok=True)
     for name, own_rows in tasks.items():
@@ -74,6 +70,16 @@ def build(
     manifest = {"language": language} | _summary(tasks) | {"fingerprint": fingerprint(rows), "probes": _summary(probes)}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
     return manifest["counts"], checks
+
+
+def _probe_sets(tasks: dict[str, Rows]) -> tuple[dict[str, Rows], list[Check]]:
+    """The rows of the probe sets by name, empty if a check failed, and their checks."""
+    arcs, scenarios = read_arcs(), read_scenarios()
+    checks = [*check_probes("en", tasks), *check_arcs(arcs), *check_scenarios(scenarios, "en")]
+    if not all(check.passed for check in checks):
+        return {}, checks
+    probes = {name: probe_rows(read_probes(name, "en")) for name in PROBES}
+    return probes | {PLANNING: planning_rows(scenarios, "en"), MEMORY: memory_rows(arcs, "en")}, checks
 
 
 def _raise_on_failure(checks: Sequence[Check]) -> None:

@@ -1,6 +1,6 @@
 """One check of the corpus: a measured value, its limit and the offenders."""
 
-__all__ = ["Check", "share", "worst_file"]
+__all__ = ["Check", "per_file", "share", "worst_file"]
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -47,15 +47,20 @@ def worst_file(
     rule: str, records: Sequence[Record], limit: float, has: Callable[[Record], bool], *, at_least: bool = False
 ) -> Check:
     """The share of records that have a property, in the relationship file with the largest (or smallest) share."""
-    by_file: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        by_file[record.relationship].append(record)
-    shares = {file: share(own, has) for file, own in sorted(by_file.items())}
+    shares = {file: share(own, has) for file, own in sorted(per_file(records).items())}
     worst = (min if at_least else max)(shares.values(), default=limit)
     offenders = [
         f"{file}: {value:.0%}" for file, value in shares.items() if (value < limit if at_least else value > limit)
     ]
     return Check(rule, worst, limit, at_least, offenders)
+
+
+def per_file(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """The records of each relationship."""
+    by_file: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        by_file[record.relationship].append(record)
+    return dict(by_file)
 
 
 def share(items: Sequence[Item], has: Callable[[Item], bool]) -> float:

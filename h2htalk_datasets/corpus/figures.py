@@ -13,6 +13,7 @@ from h2htalk_datasets.answer_format import strip_scaffold
 from h2htalk_datasets.corpus.check import Check
 from h2htalk_datasets.corpus.statistics import Statistics, check_published, measure
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.tasks import DIMENSIONS, NEEDS, TASKS
 
@@ -25,12 +26,13 @@ _LABEL_COLOURS = {
 _NUMBER_WORDS = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty half".split()
 
 
-def describe(out: Path, release: Path | None = None) -> list[Path]:
+def describe(out: Path, release: Path | None = None, language: str = "en") -> list[Path]:
     """Write ``statistics.md`` and the figures of the shipped corpus into a folder.
 
     Args:
         out: the folder; created if missing.
         release: a folder with the published references, to run the same checks over them.
+        language: of the corpus. Only English has figures of verbs and of the words of feelings.
 
     Returns:
         The files written.
@@ -39,7 +41,7 @@ def describe(out: Path, release: Path | None = None) -> list[Path]:
         H2HTalkError: the folder cannot be written, or the libraries for figures are not installed.
 
     """
-    rows = [row for task in TASKS for row in load(task).to_list()]
+    rows = [row for task in TASKS for row in load(task, language).to_list()]
     statistics = measure(rows)
     published = check_published(release) if release else []
     try:
@@ -52,14 +54,14 @@ def describe(out: Path, release: Path | None = None) -> list[Path]:
 
 
 def _markdown(statistics: Statistics, published: Sequence[Check]) -> str:
-    records = statistics.records
+    records, unit = statistics.records, LANGUAGES[statistics.language].unit
     parts = [
         "# Statistics of the corpus",
-        f"{len(records)} records. Words are counted without labels, times and step numbers.",
+        f"{len(records)} records. {unit.capitalize()} are counted without labels, times and step numbers.",
         "## Counts and lengths",
-        _lengths_table(records),
-        "Prompt words are those of the user message. The system message before it has a median of "
-        f"{records['system_words'].median():.0f} words.",
+        _lengths_table(records, unit),
+        f"Prompt {unit} are those of the user message. The system message before it has a median of "
+        f"{records['system_length'].median():.0f} {unit}.",
         "## Difficulty and need",
         _labels_table(records),
         "## Emotion",
@@ -69,21 +71,27 @@ def _markdown(statistics: Statistics, published: Sequence[Check]) -> str:
             ["task", "distinct-1", "distinct-2", "distinct-3"],
             [[task, *(f"{value:.3f}" for value in values)] for task, values in statistics.distinct.items()],
         ),
-        "## Verbs and their nouns",
-        "The first noun within four words after the verb, in the same clause. Instructions (as in the paper's Fig. 5) "
-        "are the user's turns and the `instruction` column.",
-        _pairs_table(statistics),
+        *(_verbs_section(statistics) if statistics.reference_pairs else []),
         "## Checks of the references",
         _checks_table(statistics.checks, published),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _lengths_table(records: pd.DataFrame) -> str:
-    heads = ["task", "records", "Table 1", "prompt words: median", "95%", "reference words: median", "95%"]
+def _verbs_section(statistics: Statistics) -> list[str]:
+    return [
+        "## Verbs and their nouns",
+        "The first noun within four words after the verb, in the same clause. Instructions (as in the paper's Fig. 5) "
+        "are the user's turns and the `instruction` column.",
+        _pairs_table(statistics),
+    ]
+
+
+def _lengths_table(records: pd.DataFrame, unit: str) -> str:
+    heads = ["task", "records", "Table 1", f"prompt {unit}: median", "95%", f"reference {unit}: median", "95%"]
     rows = []
     for task, own in records.groupby("task", observed=True):
-        quantiles = own[["prompt_words", "reference_words"]].quantile([0.5, 0.95])
+        quantiles = own[["prompt_length", "reference_length"]].quantile([0.5, 0.95])
         rows.append([task, len(own), TASKS[task].count, *(f"{value:.0f}" for value in quantiles.T.stack())])
     return _table(heads, rows)
 
@@ -133,11 +141,11 @@ def _draw(statistics: Statistics, rows: Sequence[Mapping[str, Any]], out: Path) 
     plt.rcParams |= {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 130}
     figures = {
         "counts.png": _draw_counts(plt, statistics.records),
-        "lengths.png": _draw_lengths(plt, statistics.records),
+        "lengths.png": _draw_lengths(plt, statistics.records, LANGUAGES[statistics.language].unit),
         "labels.png": _draw_labels(plt, statistics.records),
-        "verbs.png": _draw_verbs(plt, statistics),
-        "words.png": _draw_words(plt, rows),
     }
+    if statistics.language == "en":
+        figures |= {"verbs.png": _draw_verbs(plt, statistics), "words.png": _draw_words(plt, rows)}
     for name, figure in figures.items():
         figure.savefig(out / name, bbox_inches="tight")
         plt.close(figure)
@@ -155,10 +163,10 @@ def _draw_counts(plt: Any, records: pd.DataFrame) -> Any:
     return figure
 
 
-def _draw_lengths(plt: Any, records: pd.DataFrame) -> Any:
+def _draw_lengths(plt: Any, records: pd.DataFrame, unit: str) -> Any:
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
     tasks = list(records["task"].cat.categories)[::-1]
-    titles = {"prompt_words": "words of the user message", "reference_words": "words of the reference"}
+    titles = {"prompt_length": f"{unit} of the user message", "reference_length": f"{unit} of the reference"}
     for axis, (column, title) in zip(axes, titles.items(), strict=True):
         lengths = [records.loc[records["task"] == task, column] for task in tasks]
         boxes = axis.boxplot(lengths, orientation="horizontal", patch_artist=True, widths=0.6, showfliers=False)

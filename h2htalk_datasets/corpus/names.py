@@ -1,6 +1,6 @@
 """Find names in a reference that its prompt does not mention; a reader would not know who or what they are."""
 
-__all__ = ["unknown_names"]
+__all__ = ["prompt_text", "unknown_names"]
 
 import re
 from functools import cache
@@ -30,14 +30,14 @@ def unknown_names(record: Record, text: str | None = None) -> list[str]:
 
     Args:
         record: the record.
-        text: the text to search; the record's reference if None.
+        text: the text to search; the record's reference if None. English.
 
     Returns:
         The names in the order of their first use.
 
     """
     text = strip_scaffold(_MEMORY_LABELS.sub("", record.reference if text is None else text))
-    explained = _words_and_parts(_prompt_text(record)) | _allowed_words(record.id)
+    explained = _words_and_parts(prompt_text(record)) | _allowed_words(record.id)
     unknown = []
     for line in text.splitlines():
         for match in _CAPITALIZED.finditer(line):
@@ -49,7 +49,8 @@ def unknown_names(record: Record, text: str | None = None) -> list[str]:
     return unknown
 
 
-def _prompt_text(record: Record) -> str:
+def prompt_text(record: Record) -> str:
+    """Everything in a prompt that belongs to its record: the persona, who the two are, and the record's own part."""
     parts = [record.persona, record.companion, record.user, record.instruction or ""]
     parts += [turn.content for turn in record.history]
     parts += [memory.content for memory in record.memories]

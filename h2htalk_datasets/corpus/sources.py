@@ -16,6 +16,7 @@ __all__ = [
 ]
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,11 +24,15 @@ import yaml
 from pydantic import Field, ValidationError
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.schema import Memory, Record, ScheduleEntry, Strict, Text, Turn, problems_of
-from h2htalk_datasets.tasks import MEMORY_CATEGORIES, TASKS
+from h2htalk_datasets.languages import LANGUAGES
+from h2htalk_datasets.schema import Category, Memory, Record, ScheduleEntry, Strict, Text, Turn, problems_of
+from h2htalk_datasets.tasks import TASKS
 
 SOURCES = Path(__file__).parent
-"""The folder with ``cast.yaml`` and one folder of relationships per language."""
+"""The folder with one folder per language, which has the relationships and their ``cast.yaml``."""
+
+
+_CAST = "cast.yaml"
 
 
 class Companion(Strict):
@@ -49,7 +54,7 @@ class User(Strict):
 class StoredMemory(Memory):
     """A memory of the relationship, which records quote under ``uses``; here the labels are required."""
 
-    category: Literal[MEMORY_CATEGORIES]  # type: ignore[valid-type]
+    category: Category
     importance: Literal[0, 1, 2]
 
 
@@ -105,7 +110,7 @@ class CastRow(Strict):
     place: Text
     going_through: Text
     talk: Text
-    honest: Text | None
+    honest: Text | None = None
     plus: list[Text]
 
     def quota(self) -> dict[str, int]:
@@ -133,18 +138,20 @@ _KEYS_OF_ALL_TASKS = {"difficulty", "reference", "alternatives"}
 
 def source_files(folder: Path = SOURCES, language: str = "en") -> list[Path]:
     """The relationship files of a language, ordered by their numbers."""
-    files = sorted((folder / language).glob("*.yaml"))
+    files = sorted(file for file in (folder / language).glob("*.yaml") if file.name != _CAST)
     if not files:
         raise H2HTalkError(f"no relationship files in {folder / language}")
     return files
 
 
-def load_cast(folder: Path = SOURCES) -> list[CastRow]:
-    """Read ``cast.yaml``: fifty rows ordered by their numbers."""
+@cache
+def load_cast(language: str = "en") -> tuple[CastRow, ...]:
+    """Read the ``cast.yaml`` of a language: fifty rows ordered by their numbers."""
     try:
-        return [CastRow.model_validate(row) for row in yaml.safe_load((folder / "cast.yaml").read_text("utf-8"))]
+        rows = yaml.safe_load((SOURCES / language / _CAST).read_text("utf-8"))
+        return tuple(CastRow.model_validate(row) for row in rows)
     except ValidationError as error:
-        raise H2HTalkError(f"cast.yaml: {'; '.join(problems_of(error))}") from None
+        raise H2HTalkError(f"{language}/{_CAST}: {'; '.join(problems_of(error))}") from None
 
 
 def load_people(relationship: str, language: str = "en") -> tuple[Companion, User]:
@@ -250,17 +257,18 @@ def _to_record(relationship: Relationship, task: str, authored: AuthoredRecord, 
         difficulty=authored.difficulty,  # type: ignore[arg-type]
         points=authored.points,
         alternatives=[text.strip() for text in authored.alternatives],
-        **_prompt_columns(relationship, authored),
+        **_prompt_columns(relationship, authored, language),
     )
 
 
-def _prompt_columns(relationship: Relationship, authored: AuthoredRecord) -> dict[str, Any]:
+def _prompt_columns(relationship: Relationship, authored: AuthoredRecord, language: str) -> dict[str, Any]:
     """The columns that hold what the record's prompt shows."""
+    separator = LANGUAGES[language].list_separator
     columns: dict[str, Any] = {
         "history": [Turn(role=role, content=text) for turn in authored.history for role, text in turn.items()],
         "memories": _used_memories(relationship, authored.uses),
         "schedule": authored.schedule,
-        "instruction": authored.today or authored.outline or authored.doing or ", ".join(authored.hobbies) or None,
+        "instruction": authored.today or authored.outline or authored.doing or separator.join(authored.hobbies) or None,
     }
     if authored.memory:
         columns["memories"] = [Memory(content=authored.memory)]

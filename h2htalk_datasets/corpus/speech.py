@@ -106,7 +106,7 @@ def _shared_phrases(records: Iterable[Record]) -> list[str]:
             for phrase in zip(*(tokens[start:] for start in range(_PHRASE_LENGTH)), strict=False):
                 if sum(map(is_content_word, phrase)) >= _CONTENT_WORDS:
                     where[phrase].setdefault(record.relationship, record.id)
-    honest_answers = [" ".join(words(row.honest)) for row in load_cast() if row.honest]
+    honest_answers = [" ".join(words(row.honest)) for row in load_cast("en") if row.honest]
     allowed = [*_lexicon()["shared_phrases"], *honest_answers]
     return [
         f"{' '.join(phrase)!r} in {' and '.join(ids.values())}"

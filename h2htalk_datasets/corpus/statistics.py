@@ -2,8 +2,6 @@
 
 __all__ = ["Statistics", "check_published", "measure", "verb_noun_pairs"]
 
-import logging
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +16,8 @@ from h2htalk_datasets.authors_release import authors_release
 from h2htalk_datasets.corpus.check import Check
 from h2htalk_datasets.corpus.checks import check_references, distinct
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_datasets.words import words
 
 Pairs = Counter[tuple[str, str]]
 
@@ -41,16 +39,18 @@ class Statistics:
     """The statistics of a corpus.
 
     Attributes:
-        records: one row per record, with task, difficulty, need, emotion, and the numbers of words: prompt_words (of
-            the user message), system_words (of the system message), reference_words (of the reference without
-            scaffold).
+        language: code of the language of all records.
+        records: one row per record, with task, difficulty, need, emotion, and the numbers of words or characters:
+            prompt_length (of the user message), system_length (of the system message), reference_length (of the
+            reference without scaffold).
         distinct: task to distinct-1, -2 and -3 of its references, 0..1.
-        instruction_pairs: verb-noun pairs of all instructions (paper, Fig. 5) with their counts.
-        reference_pairs: verb-noun pairs of all references with their counts.
+        instruction_pairs: verb-noun pairs of all instructions (paper, Fig. 5) with their counts; English only.
+        reference_pairs: verb-noun pairs of all references with their counts; English only.
         checks: the checks of the references.
 
     """
 
+    language: str
     records: pd.DataFrame
     distinct: dict[str, list[float]]
     instruction_pairs: Pairs
@@ -62,36 +62,35 @@ def measure(rows: Sequence[Mapping[str, Any]]) -> Statistics:
     """Measure the records of a corpus.
 
     Args:
-        rows: records as loaded, task by task.
+        rows: records of one language as loaded, task by task.
 
     """
+    language = LANGUAGES[rows[0]["language"]]
     bare = [strip_scaffold(row["reference"]) for row in rows]
     labels = ("task", "difficulty", "need", "emotion")
     records = pd.DataFrame([{label: row[label] for label in labels} for row in rows])
     records["task"] = pd.Categorical(records["task"], [task for task in TASKS if task in set(records["task"])])
-    for index, name in enumerate(("system_words", "prompt_words")):
-        records[name] = [len(words(row["messages"][index]["content"])) for row in rows]
-    records["reference_words"] = [len(words(text)) for text in bare]
+    for index, name in enumerate(("system_length", "prompt_length")):
+        records[name] = [language.count(row["messages"][index]["content"]) for row in rows]
+    records["reference_length"] = [language.count(text) for text in bare]
     references: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         references[row["task"]].append(row["reference"])
+    has_pairs = language.code == "en"
     return Statistics(
+        language=language.code,
         records=records,
-        distinct={task: [distinct(texts, n) for n in (1, 2, 3)] for task, texts in references.items()},
-        instruction_pairs=verb_noun_pairs(_instruction(row) for row in rows),
-        reference_pairs=verb_noun_pairs(bare),
-        checks=check_references(references),
+        distinct={task: [distinct(texts, n, language.words) for n in (1, 2, 3)] for task, texts in references.items()},
+        instruction_pairs=verb_noun_pairs(_instruction(row) for row in rows) if has_pairs else Counter(),
+        reference_pairs=verb_noun_pairs(bare) if has_pairs else Counter(),
+        checks=check_references(references, language.code),
     )
 
 
 def check_published(folder: Path) -> list[Check]:
-    """Run the same checks over the published references (Chinese, split into words by jieba)."""
-    import jieba
-
-    jieba.setLogLevel(logging.WARNING)
+    """Run the same checks over the published references, which are Chinese."""
     references = {task: list(data["reference"]) for task, data in authors_release(folder).configs.items()}
-    checks = check_references(references, lambda text: [t for t in jieba.lcut(text) if re.search(r"\w", t)])
-    return [check for check in checks if check.rule != "stock phrases"]  # that list is English
+    return check_references(references, "zh")
 
 
 def verb_noun_pairs(texts: Iterable[str]) -> Pairs:

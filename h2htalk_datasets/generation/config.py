@@ -1,6 +1,15 @@
 """The options of a run, each declared once, and the manifest that records what decides its answers."""
 
-__all__ = ["DevicesOption", "Settings", "TasksOption", "ThinkingOption", "TrustOption", "build_manifest", "text_hash"]
+__all__ = [
+    "DevicesOption",
+    "LanguageOption",
+    "Settings",
+    "TasksOption",
+    "ThinkingOption",
+    "TrustOption",
+    "build_manifest",
+    "text_hash",
+]
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +22,12 @@ from typer import Option
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
 from h2htalk_datasets.generation.requests import principles_of, prompts_hash
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import TASKS
 
 # Options that other commands have too.
+LanguageOption = Annotated[str, Option(help="Languages of the records: 'en', 'zh', or 'en,zh' for both.")]
 TasksOption = Annotated[str, Option(help="Config names separated by commas, or 'all'.")]
 ThinkingOption = Annotated[int, Option(min=0, help="Extra tokens for <think> blocks, which are cut from the answer.")]
 DevicesOption = Annotated[int, Option(min=1, help="GPUs that one process uses for its copy of the model.")]
@@ -33,6 +44,7 @@ class Settings:
 
     model: Annotated[str, Option(help="A Hub id, a folder, 'demo', or the model's name at --base-url.")]
     tasks: TasksOption = "all"
+    language: LanguageOption = "en"
     limit: Annotated[int | None, Option(help="Records per task, evenly spaced over the task. Default: all.")] = None
     sap: Annotated[str, Option(help="'all', 'none', or principles of the persona separated by commas.")] = "all"
     batch_size: Annotated[
@@ -87,6 +99,7 @@ def build_manifest(
         "format": 1,
         "dataset": {
             "fingerprint": fingerprint(records),
+            **({} if settings.probe else {"languages": _language_fingerprints(records)}),
             "tasks": [settings.probe] if settings.probe else [task for task in TASKS if task in _tasks_of(prompts)],
             "limit": settings.limit,
             "n": len(records),
@@ -103,7 +116,7 @@ def build_manifest(
             "top_p": settings.top_p,
             "seed": settings.seed,
             "thinking_tokens": settings.thinking_tokens,
-            "max_new_tokens": {prompt.task: prompt.max_new_tokens for prompt in prompts},
+            "max_new_tokens": _max_new_tokens(records, prompts),
         },
         "software": {name: version(name) for name in ("h2htalk", "torch", "transformers")},
     }
@@ -112,6 +125,21 @@ def build_manifest(
 def text_hash(text: str) -> str:
     """Return the SHA-256 (hex) of a persona text, as a manifest records it."""
     return sha256(text.encode()).hexdigest()
+
+
+def _language_fingerprints(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Fingerprint of the records of each language; scores of different languages are never averaged."""
+    by_language: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        by_language.setdefault(record["language"], []).append(record)
+    return {language: fingerprint(own) for language, own in by_language.items()}
+
+
+def _max_new_tokens(records: Sequence[Mapping[str, Any]], prompts: Sequence[Prompt]) -> dict[str, int]:
+    """Most new tokens by config; those of Chinese tasks under the names of their configs."""
+    suffixes = [LANGUAGES[record["language"]].config_suffix for record in records]
+    pairs = zip(prompts, suffixes, strict=True)
+    return {prompt.task + suffix: prompt.max_new_tokens for prompt, suffix in pairs}
 
 
 def _tasks_of(prompts: Sequence[Prompt]) -> set[str]:

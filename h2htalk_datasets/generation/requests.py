@@ -1,6 +1,14 @@
 """From records to prompt requests: which records a run has, and what the model gets for each of them."""
 
-__all__ = ["chosen_probes", "chosen_rows", "principles_of", "prompt_of", "prompts_hash", "records_of_manifest"]
+__all__ = [
+    "chosen_probes",
+    "chosen_rows",
+    "languages_of",
+    "principles_of",
+    "prompt_of",
+    "prompts_hash",
+    "records_of_manifest",
+]
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,6 +16,7 @@ from typing import Any
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
+from h2htalk_datasets.languages import select_languages
 from h2htalk_datasets.loading import records_of
 from h2htalk_datasets.probes import load_probe
 from h2htalk_datasets.prompts import render, render_memory, render_probe
@@ -18,21 +27,27 @@ _PLANNING_MAX_NEW_TOKENS = 384  # a plan has up to ten lines of some 25 tokens
 _MEMORY_MAX_NEW_TOKENS = 144  # an answer to a question of CompanionMemory has at most 60 words
 
 
-def chosen_rows(tasks: str = "all", limit: int | None = None) -> list[dict[str, Any]]:
+def chosen_rows(tasks: str = "all", limit: int | None = None, language: str = "en") -> list[dict[str, Any]]:
     """Return the records of the given tasks.
 
     Args:
         tasks: config names separated by commas, or ``all``.
-        limit: records per task, evenly spaced over the task; None for all.
+        limit: records per task and language, evenly spaced over the task; None for all.
+        language: codes of languages separated by commas.
 
     Returns:
-        Records, task by task in the order of :data:`h2htalk_datasets.TASKS`.
+        Records, language by language, and task by task in the order of :data:`h2htalk_datasets.TASKS`.
 
     Raises:
-        H2HTalkError: a task is unknown, or the limit is below 1.
+        H2HTalkError: a task or a language is unknown, or the limit is below 1.
 
     """
-    return [row for task in select_tasks(tasks) for row in _evenly_spaced(records_of(task.name), limit)]
+    return [
+        row
+        for chosen in select_languages(language)
+        for task in select_tasks(tasks)
+        for row in _evenly_spaced(records_of(task.name, chosen.code), limit)
+    ]
 
 
 def chosen_probes(name: str, limit: int | None = None) -> list[dict[str, Any]]:
@@ -58,8 +73,17 @@ def chosen_probes(name: str, limit: int | None = None) -> list[dict[str, Any]]:
 
 def records_of_manifest(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the records that a run's manifest names, from the installed dataset."""
-    tasks, limit = manifest["dataset"]["tasks"], manifest["dataset"]["limit"]
-    return chosen_probes(tasks[0], limit) if tasks[0] in PROBE_SETS else chosen_rows(",".join(tasks), limit)
+    dataset = manifest["dataset"]
+    tasks, limit = dataset["tasks"], dataset["limit"]
+    if tasks[0] in PROBE_SETS:
+        return chosen_probes(tasks[0], limit)
+    return chosen_rows(",".join(tasks), limit, ",".join(languages_of(manifest)))
+
+
+def languages_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Code of each language of a run to the fingerprint of its records; runs of older versions are English."""
+    dataset = manifest["dataset"]
+    return dataset.get("languages", {"en": dataset["fingerprint"]})
 
 
 def principles_of(sap: str) -> bool | set[str]:
@@ -87,7 +111,7 @@ def prompt_of(row: Mapping[str, Any], sap: bool | set[str], thinking_tokens: int
     if "context" in row:
         limit = _MEMORY_MAX_NEW_TOKENS + thinking_tokens
         return Prompt(row["id"], MEMORY, row["relationship"], tuple(render_memory(row, sap)), limit)
-    limit = TASKS[row["task"]].max_new_tokens + thinking_tokens
+    limit = TASKS[row["task"]].max_new_tokens[row["language"]] + thinking_tokens
     return Prompt(row["id"], row["task"], row["relationship"], tuple(render(row, sap)), limit)
 
 

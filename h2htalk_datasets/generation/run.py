@@ -78,7 +78,7 @@ def records_of_settings(settings: Settings) -> list[dict[str, Any]]:
     """Return the records that the settings of a run name."""
     if settings.probe:
         return chosen_probes(settings.probe, settings.limit)
-    return chosen_rows(settings.tasks, settings.limit)
+    return chosen_rows(settings.tasks, settings.limit, settings.language)
 
 
 def prompts_of_settings(settings: Settings, records: Iterable[Mapping[str, Any]]) -> list[Prompt]:

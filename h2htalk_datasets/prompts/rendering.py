@@ -13,8 +13,9 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.schema import Probe, Record
-from h2htalk_datasets.tasks import MEMORY_CATEGORIES, PLANNING
+from h2htalk_datasets.tasks import PLANNING
 
 _FOLDER = Path(__file__).parent
 
@@ -96,7 +97,8 @@ def principles(language: str = "en") -> tuple[Principle, ...]:
 
 
 def _messages(record: Any, template: str, sap: bool | Iterable[str], persona_text: str = "") -> list[dict[str, str]]:
-    instructions, material = _blocks(record.language, template, record=record, categories=MEMORY_CATEGORIES)
+    categories = LANGUAGES[record.language].categories
+    instructions, material = _blocks(record.language, template, record=record, categories=categories)
     persona = _environment(record.language).get_template("persona.jinja")
     frame = persona.render(companion=record.companion, persona=_unwrap(record.persona))
     system = [_sap_text(record.language, sap), persona_text, frame, instructions]

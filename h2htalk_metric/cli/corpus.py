@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_metric.cli.options import EmbedderOption, PartialOption
+from h2htalk_metric.cli.options import CorpusLanguageOption, EmbedderOption, PartialOption
 
 if TYPE_CHECKING:
     from h2htalk_datasets.corpus.check import Check
@@ -21,6 +21,7 @@ corpus_app = typer.Typer(help="Check and build the corpus.", no_args_is_help=Tru
 def check(
     files: Annotated[list[Path] | None, typer.Argument(help="Relationship files. Default: all.")] = None,
     partial: PartialOption = False,
+    language: CorpusLanguageOption = "en",
     probes: Annotated[
         bool, typer.Option("--probes", help="Check the probe sets, CompanionMemory included, instead.")
     ] = False,
@@ -28,19 +29,22 @@ def check(
     """Run all checks; name the file, the record and the rule of every violation."""
     from h2htalk_datasets.corpus.checks import check_corpus
     from h2htalk_datasets.corpus.sources import source_files
+    from h2htalk_datasets.languages import language_of
     from h2htalk_datasets.memory.checks import check_arcs
     from h2htalk_datasets.memory.schema import read_arcs
     from h2htalk_datasets.planning.checks import check_scenarios
     from h2htalk_datasets.planning.scenario import read_scenarios
     from h2htalk_datasets.probes.checks import check_probes
 
+    language_of(language)  # raises if it is unknown
     if probes and files:
         raise H2HTalkError("--probes checks all probe sets; name no files")
     if probes:
         checks = [*check_probes(), *check_arcs(read_arcs()), *check_scenarios(read_scenarios())]
         checked = "the probe sets"
     else:
-        records, checks = check_corpus(files or source_files(), partial=partial or bool(files))
+        chosen = files or source_files(language=language)
+        records, checks = check_corpus(chosen, partial=partial or bool(files), language=language)
         checked = f"{len(records)} records"
     _print(checks)
     num_failed = sum(not one.passed for one in checks)
@@ -52,13 +56,15 @@ def check(
 @corpus_app.command()
 def build(
     partial: PartialOption = False,
+    language: CorpusLanguageOption = "en",
     out: Annotated[Path | None, typer.Option(help="Folder for the data. Default: that of the package.")] = None,
 ) -> None:
     """Check the corpus and the probe sets, and write them as Parquet; the same sources give the same bytes."""
     from h2htalk_datasets.corpus.build import DATA
     from h2htalk_datasets.corpus.build import build as build_corpus
+    from h2htalk_datasets.languages import language_of
 
-    counts, _ = build_corpus(out or DATA, partial=partial)
+    counts, _ = build_corpus(out or DATA, partial=partial, language=language_of(language).code)
     print(f"{sum(counts.values())} records: " + ", ".join(f"{task} {n}" for task, n in counts.items()))
 
 
@@ -67,6 +73,7 @@ def describe(
     authors_release: Annotated[
         Path | None, typer.Option(help="Folder with the authors' published references, to compare with.")
     ] = None,
+    language: CorpusLanguageOption = "en",
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Measure what S and the fact check see, with second references.")
     ] = False,
@@ -79,8 +86,9 @@ def describe(
         _describe_sensitivity(out, embedder)
         return
     from h2htalk_datasets.corpus.figures import describe as write_statistics
+    from h2htalk_datasets.languages import language_of
 
-    for file in write_statistics(out, authors_release):
+    for file in write_statistics(out, authors_release, language_of(language).code):
         print(file)
 
 

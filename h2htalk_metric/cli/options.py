@@ -1,6 +1,14 @@
 """Options that several commands share, each declared once."""
 
-__all__ = ["EmbedderOption", "JudgeOptions", "ModelOptions", "PartialOption", "PriceOptions", "RunArgument"]
+__all__ = [
+    "CorpusLanguageOption",
+    "EmbedderOption",
+    "JudgeOptions",
+    "ModelOptions",
+    "PartialOption",
+    "PriceOptions",
+    "RunArgument",
+]
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +26,7 @@ RunArgument = Annotated[Path, Argument(metavar="RUN", help="The run folder.")]
 EmbedderOption = Annotated[
     str, Option("--embedder", help="Embedder for SS: 'BAAI/bge-m3', 'demo', or another Hub id or folder.")
 ]
+CorpusLanguageOption = Annotated[str, Option("--language", help="Language of the records: 'en' or 'zh'.")]
 PartialOption = Annotated[bool, Option("--partial", help="Allow fewer records than Table 1.")]
 
 

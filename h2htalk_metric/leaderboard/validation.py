@@ -22,7 +22,8 @@ from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.metrics.lexical import LEXICAL
 from h2htalk_metric.metrics.signature import lexical_rules
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER, DEMO_NAME, Embedder, load_embedder
-from h2htalk_metric.runs.scoring import RunScores, score_answers
+from h2htalk_metric.runs.scored_items import score_answers
+from h2htalk_metric.runs.scoring import RunScores
 from h2htalk_metric.runs.slices import FACTORS, need_effects, slices
 from h2htalk_metric.stats.intervals import row_detectable
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.languages import language_of
 from h2htalk_metric.metrics.lexical import LEXICAL, lexical
 from h2htalk_metric.metrics.signature import make_signature
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER, Embedder, load_embedder, semantic_similarity
-from h2htalk_metric.metrics.tokenizers import LANGUAGES, clean
+from h2htalk_metric.metrics.tokenizers import clean
 
 COMPONENTS = (*LEXICAL, "ss")
 """The seven components of S, in the order of the equation."""
@@ -115,8 +116,8 @@ def _checked(
     languages = [language] * len(predictions) if isinstance(language, str) else list(language)
     if len(languages) != len(predictions):
         raise H2HTalkError(f"{len(predictions)} predictions but {len(languages)} languages; give one, or one for each")
-    for unknown in sorted(set(languages) - set(LANGUAGES)):
-        raise H2HTalkError(f"unknown language {unknown!r}; supported are: {', '.join(LANGUAGES)}")
+    for code in sorted(set(languages)):
+        language_of(code)  # raises if it is unknown
     answers = [_answer(place, answer) for place, answer in enumerate(predictions)]
     return answers, [_references(place, value) for place, value in enumerate(references)], languages
 

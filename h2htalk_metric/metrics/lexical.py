@@ -5,7 +5,7 @@ and ``rouge_score.rouge_scorer`` (F1), which the tests check to 1e-12. Faster, s
 four orders and RapidFuzz computes the longest common subsequence.
 """
 
-__all__ = ["LEXICAL", "bleu", "lexical", "rouge_1", "rouge_l"]
+__all__ = ["LEXICAL", "bleu", "character_lexical", "lexical", "rouge_1", "rouge_l"]
 
 import math
 from collections import Counter
@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from rapidfuzz.distance import LCSseq
 
-from h2htalk_metric.metrics.tokenizers import bleu_tokens, rouge_tokens
+from h2htalk_metric.metrics.tokenizers import bleu_tokens, characters, rouge_tokens
 
 LEXICAL = ("bleu1", "bleu2", "bleu3", "bleu4", "rouge1", "rougeL")
 
@@ -27,6 +27,12 @@ def lexical(prediction: str, reference: str, language: str) -> tuple[float, ...]
     reference_words, reference_terms = _reference_tokens(reference, language)
     words, terms = bleu_tokens(prediction, language), rouge_tokens(prediction, language)
     return (*bleu(words, reference_words), rouge_1(terms, reference_terms), rouge_l(terms, reference_terms))
+
+
+def character_lexical(prediction: str, reference: str) -> tuple[float, ...]:
+    """The six lexical components with characters as tokens, each 0..1; for a figure next to S, never in it."""
+    answer, expected = characters(prediction), characters(reference)
+    return (*bleu(answer, expected), rouge_1(answer, expected), rouge_l(answer, expected))
 
 
 def bleu(prediction: Sequence[str], reference: Sequence[str]) -> tuple[float, float, float, float]:

@@ -34,14 +34,19 @@ def contents(text: str) -> str:
     return strip_scaffold(text) or text
 
 
-def label_agreement(prediction: str, reference: str) -> Agreement | None:
+def label_agreement(prediction: str, reference: str, language: str = "en") -> Agreement | None:
     """Compare the labels of memories, matched one to one by similarity of their contents (RapidFuzz ratio).
+
+    Args:
+        prediction: an answer.
+        reference: what it is compared with.
+        language: code of the language of both.
 
     Returns:
         None if one of the texts has no memory in the expected format; the format rate counts such answers.
 
     """
-    expected, predicted = _read(reference), _read(prediction)
+    expected, predicted = _read(reference, language), _read(prediction, language)
     if not expected or not predicted:
         return None
     similarity = process.cdist([m.content for m in expected], [m.content for m in predicted], scorer=fuzz.ratio)
@@ -52,8 +57,8 @@ def label_agreement(prediction: str, reference: str) -> Agreement | None:
     return Agreement(same / len(expected), float(np.mean(errors)))
 
 
-def _read(text: str) -> list[FactMemory]:
+def _read(text: str, language: str) -> list[FactMemory]:
     try:
-        return parse_memories(text)
+        return parse_memories(text, language)
     except ValueError:
         return []

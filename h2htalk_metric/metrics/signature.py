@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from h2htalk_metric.metrics.similarity import Embedder
-from h2htalk_metric.metrics.tokenizers import TOKENIZERS
+from h2htalk_metric.metrics.tokenizers import tokenizer_name
 
 _LIBRARIES = {"en": ("sacrebleu", "rouge-score"), "zh": ("jieba",)}
 
@@ -41,7 +41,7 @@ def lexical_rules(languages: Iterable[str]) -> dict[str, Any]:
     return {
         "bleu": "sentence,method1,cumulative",
         "rouge": "f1,no-stemmer",
-        "tokenizers": {language: TOKENIZERS[language] for language in sorted(set(languages))},
+        "tokenizers": {language: tokenizer_name(language) for language in sorted(set(languages))},
     }
 
 

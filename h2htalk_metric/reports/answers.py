@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.prompts import render
-from h2htalk_datasets.words import words
 from h2htalk_metric.judge.judged_run import JudgedRun, read_judged
 from h2htalk_metric.judge.judgement import Judgement
 from h2htalk_metric.metrics.composite import COMPONENTS
@@ -27,7 +27,7 @@ JUDGED_FLAGS = ("flagged", "unscored", "reviewed")
 """Further flags of an answer that judges or people mark."""
 JUDGED_NUMBERS = {"J": "j", "J_judge": "judge_score", "people": "human_score"}
 """Numbers of a judged answer, 0..5, and the columns of :class:`JudgedRun` that hold them."""
-_NOT_SENT = ("answer_words", "reference_words")  # fields that the script of the page does not need
+_NOT_SENT = ("answer_length", "reference_length")  # fields that the script of the page does not need
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Answer:
     Attributes:
         id: of the record.
         task: its config.
+        language: code of its language.
         s: composite times 100, as text.
         components: the seven components times 100, as text.
         flags: some of :data:`FLAGS` and :data:`JUDGED_FLAGS`.
@@ -45,8 +46,8 @@ class Answer:
         answer: the prediction.
         reference: of the record.
         system: the system message.
-        answer_words: number of words of the answer.
-        reference_words: of the reference.
+        answer_length: number of words or characters of the answer.
+        reference_length: of the reference.
         judged: :data:`JUDGED_NUMBERS` as text; empty if the answer is not for judges or people.
         marks: a line per judge.
         reasons: a line per reason of a judge.
@@ -55,6 +56,7 @@ class Answer:
 
     id: str
     task: str
+    language: str
     s: str
     components: tuple[str, ...]
     flags: tuple[str, ...]
@@ -63,8 +65,8 @@ class Answer:
     answer: str
     reference: str
     system: str
-    answer_words: int
-    reference_words: int
+    answer_length: int
+    reference_length: int
     judged: tuple[str, ...] = ()
     marks: str = ""
     reasons: str = ""
@@ -121,11 +123,13 @@ def packed(answers: Sequence[Answer]) -> str:
 def _answer(row: Mapping[str, Any], record: dict[str, Any], prediction: str, principles: Sequence[str]) -> Answer:
     messages = render(record, principles)
     text = clean(prediction)
+    count = LANGUAGES[record["language"]].count
     error = row["format_error"] if isinstance(row["format_error"], str) else ""
     present = zip(FLAGS, (error, row["finish_reason"] == "length", row["empty"]), strict=True)
     return Answer(
         id=row["id"],
         task=row["task"],
+        language=record["language"],
         s=f"{100 * row['composite']:.1f}",
         components=tuple(f"{100 * row[name]:.1f}" for name in COMPONENTS),
         flags=tuple(flag for flag, is_set in present if is_set),
@@ -134,8 +138,8 @@ def _answer(row: Mapping[str, Any], record: dict[str, Any], prediction: str, pri
         answer=text,
         reference=record["reference"],
         system="\n\n".join(message["content"] for message in messages if message["role"] == "system"),
-        answer_words=len(words(text)),
-        reference_words=len(words(record["reference"])),
+        answer_length=count(text),
+        reference_length=count(record["reference"]),
     )
 
 

@@ -5,10 +5,12 @@ __all__ = ["report_page"]
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.probes import load_briefs
 from h2htalk_metric.judge.judged_run import read_judged
 from h2htalk_metric.probes.conversation import read_transcripts
@@ -18,7 +20,7 @@ from h2htalk_metric.reports.rendering import TEMPLATES, render_macro, templates
 from h2htalk_metric.reports.run_tables import COMPONENT_LABELS, by_task
 from h2htalk_metric.reports.table import Section, ends, shown
 from h2htalk_metric.runs.run import Run
-from h2htalk_metric.runs.scoring import read_scores
+from h2htalk_metric.runs.scoring import RunScores, read_scores
 from h2htalk_metric.stats.aggregate import OVERALL
 
 
@@ -34,19 +36,20 @@ def report_page(run: Run, sections: Sequence[Section]) -> str:
         H2HTalkError: the answers are missing, or they are of other records than the scores or the installed dataset.
 
     """
-    scores, answers, is_judged = read_scores(run), read_answers(run), read_judged(run) is not None
-    bodies = [(section.anchor, section.title, _body(run, section)) for section in sections]
+    parts = run.by_language
+    scores, answers = {code: read_scores(part) for code, part in parts.items()}, _answers_of(parts)
+    is_judged = any(read_judged(part) is not None for part in parts.values())
+    bodies = [(section.id, section.heading, _body(run, section)) for section in sections]
     bodies.insert(len(bodies) - 1, ("answers", "Answers", _answers(answers, is_judged)))
     script = Markup((TEMPLATES / "report.js").read_text("utf-8"))
-    overall = scores.intervals().get(OVERALL)
     return (
         templates()
         .get_template("report.html.jinja")
         .render(
             model=run.model,
             manifest=run.manifest,
-            signature=scores.signature,
-            overall=(shown(overall.value), ends(overall, ".1f")) if overall else ("–", ""),
+            signature=next(iter(scores.values())).signature,
+            overall=[_overall(code, of_language) for code, of_language in scores.items()],
             sections=bodies,
             style=Markup((TEMPLATES / "report.css").read_text("utf-8")),
             script=script,
@@ -54,6 +57,24 @@ def report_page(run: Run, sections: Sequence[Section]) -> str:
             data=Markup(packed(answers)),
         )
     )
+
+
+def _answers_of(parts: Mapping[str, Run]) -> list[Answer]:
+    """The answers of all languages; in a run of several, configs have the names that they have in the dataset."""
+    if len(parts) == 1:
+        return read_answers(*parts.values())
+    return [
+        replace(answer, task=answer.task + LANGUAGES[code].config_suffix)
+        for code, part in parts.items()
+        for answer in read_answers(part)
+    ]
+
+
+def _overall(code: str, scores: RunScores) -> tuple[str, str, str]:
+    """Language, Overall and its interval as text."""
+    overall = scores.intervals().get(OVERALL)
+    name = LANGUAGES[code].native_name
+    return (name, shown(overall.value), ends(overall, ".1f")) if overall else (name, "–", "")
 
 
 def _body(run: Run, section: Section) -> Markup:

@@ -14,7 +14,7 @@ def markdown(title: str, sections: Sequence[Section]) -> str:
     """A document with a heading per section; all texts are escaped."""
     parts = [f"# {markdown_text(title)}"]
     for section in sections:
-        parts.append(f"## {markdown_text(section.title)}")
+        parts.append(f"## {markdown_text(section.heading)}")
         num_tables = len(section.tables)
         for block in section.blocks:
             if isinstance(block, Table):

@@ -3,16 +3,19 @@
 __all__ = ["print_report", "probe_section", "report_sections", "write_probe_report", "write_report"]
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from h2htalk_datasets.files import write_atomically
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_metric.judge.judged_run import read_judged
 from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.panel_scores import other_task_scores
 from h2htalk_metric.probes.results import PROBE_COMMANDS, read_result
 from h2htalk_metric.reports import (
     judged_tables,
+    language_tables,
     memory_tables,
     planning_tables,
     probe_tables,
@@ -31,13 +34,34 @@ from h2htalk_metric.review.reviews import Reviews
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
 
-_PRINTED = ("scores", "judged", "judged-others", "components", "format")
+_PRINTED = ("languages", "scores", "judged", "judged-others", "components", "format")
 
 
 def report_sections(run: Run) -> list[Section]:
-    """Everything that a report says about a scored run, except for the single answers."""
-    scores, judged, answers = read_scores(run), read_judged(run), read_answers(run)
+    """Everything that a report says about a scored run, except for the single answers.
+
+    A run in several languages has the sections of each language, after a section that shows them side by side.
+    """
+    parts = run.by_language
     results = {probe: read_result(run, probe) for probe in PROBE_COMMANDS}
+    of_parts = [
+        replace(section, language=code if len(parts) > 1 else "")
+        for code, part in parts.items()
+        for section in _scored_sections(part)
+    ]
+    scores = {code: read_scores(part) for code, part in parts.items()}
+    judged = [read_judged(part) for part in parts.values()]
+    return [
+        *([language_tables.languages(scores)] if len(parts) > 1 else []),
+        *of_parts,
+        *(probe_section(probe, result) for probe, result in results.items() if result),
+        run_tables.provenance(run.manifest, *(one.signature for one in (*scores.values(), *judged) if one)),
+    ]
+
+
+def _scored_sections(run: Run) -> list[Section]:
+    """The sections of a scored run, or of its part in one language."""
+    scores, judged, answers = read_scores(run), read_judged(run), read_answers(run)
     return [
         run_tables.scores(scores),
         *([judged_tables.judged(judged)] if judged else []),
@@ -48,8 +72,6 @@ def report_sections(run: Run) -> list[Section]:
         run_tables.format_followed(scores, answers),
         *([facts] if (facts := run_tables.fact_errors(scores)) else []),
         *([difficulty] if (difficulty := slice_tables.difficulty(run)) else []),
-        *(probe_section(probe, result) for probe, result in results.items() if result),
-        run_tables.provenance(run.manifest, *(source.signature for source in (scores, judged) if source)),
     ]
 
 
@@ -105,4 +127,5 @@ def print_report(run: Run | str | Path) -> None:
     for section in report_sections(run):
         if section.anchor in _PRINTED:
             for table in section.tables:
-                print_table(table)
+                in_language = LANGUAGES[section.language].native_name if section.language else ""
+                print_table(replace(table, title=f"{table.title}, {in_language}") if in_language else table)

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
 from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.metrics.facts import KINDS
@@ -49,6 +50,10 @@ COMPONENT_LABELS = dict(
 """The usual names of the seven components."""
 
 _CONFIG = Column("config", "text")
+_CHARACTERS = (
+    "Characters: the same composite with single characters in place of jieba's words, so that it does not depend on "
+    "where words are cut. It is not part of S."
+)
 # What differs between two errors of one kind: numbers, and words of the answer.
 _VARYING = re.compile(r"^\d+|\d+(?= as '|\. HH)|(?<=ascend at ).*|(?<=category ).*|(?<=importance ).*|: .*$", re.DOTALL)
 
@@ -59,10 +64,12 @@ def scores(run_scores: RunScores) -> Section:
     axes = {(dimension_of(task), short_name(task)): intervals[task] for task in by_dimension(intervals)}
     radar = svg.radar({"S": axes}, "Radar of the configs; the same numbers as in the table")
     top = svg.axis_end(end for interval in intervals.values() for end in interval)
+    characters = run_scores.character_row()
     columns = (
         _CONFIG,
         Column("n", narrow=False),
         Column("S"),
+        *([Column("characters", narrow=False)] if characters else []),
         Column("95% interval", narrow=False),
         Column("design effect", narrow=False),
         Column("detectable", narrow=False),
@@ -76,6 +83,7 @@ def scores(run_scores: RunScores) -> Section:
             "Design effect: variance of the mean over that of as many independent records; above 1, records of one "
             "relationship have similar scores.",
             DETECTABLE,
+            *([_CHARACTERS] if characters else []),
         ),
         figure=Figure(radar, "S per config; the band is the 95% interval.") if radar else None,
     )
@@ -93,6 +101,7 @@ def _score_rows(run_scores: RunScores, top: float) -> tuple[Row, ...]:
     """One row per cell of Table 2; `top` is the end of the plots' axis."""
     intervals, counts = run_scores.intervals(), run_scores.by_task()["n"]
     effects, detectable = design_effects(run_scores.cluster_sums), row_detectable(run_scores.cluster_sums)
+    characters = run_scores.character_row()
 
     def row(cell: str, count: int | str, group: str = "", *, emphasized: bool = False) -> Row:
         interval = intervals.get(cell)
@@ -100,6 +109,7 @@ def _score_rows(run_scores: RunScores, top: float) -> tuple[Row, ...]:
             cell,
             str(count),
             shown(interval.value if interval else None),
+            *([shown(characters[cell])] if characters else []),
             ends(interval, ".1f"),
             shown(effects.get(cell), ".1f"),
             shown(detectable.get(cell), ".1f"),
@@ -133,26 +143,27 @@ def components(run_scores: RunScores) -> Section:
 
 
 def lengths(answers: Sequence[Answer]) -> Section:
-    """Words of answers and references per config."""
+    """Words or characters of answers and references of one language, per config."""
+    language = LANGUAGES[answers[0].language if answers else "en"]
     spreads = {
         task: (
-            svg.distribution([answer.answer_words for answer in members]),
-            svg.distribution([answer.reference_words for answer in members]),
+            svg.distribution([answer.answer_length for answer in members]),
+            svg.distribution([answer.reference_length for answer in members]),
         )
         for task, members in by_task(answers).items()
     }
     top = svg.axis_end(spread.p95 for pair in spreads.values() for spread in pair)
     cells = {}
     for task, (of_answers, of_references) in spreads.items():
-        plot = svg.boxes(of_answers, of_references, top, TASKS[task].word_limit)
+        plot = svg.boxes(of_answers, of_references, top, TASKS[task].limits.get(language.code))
         cells[task] = (f"{of_answers.median:.0f}", f"{of_references.median:.0f}", plot)
     columns = (*numbers("answer", "reference"), Column(svg.ticks(top), "plot"))
     plot_note = (
         "Answers are coloured, references are grey: the dot is the median, the thick line the middle half, the thin "
-        "line the middle 90%. The dashed line is the word limit of the task."
+        "line the middle 90%. The dashed line is the limit of the task."
     )
-    intro = "Median number of words of the answers and of the references."
-    table = per_task("Words, median", columns, cells, plot_note=plot_note)
+    intro = f"Median number of {language.unit} of the answers and of the references."
+    table = per_task(f"{language.unit.capitalize()}, median", columns, cells, plot_note=plot_note)
     return Section("lengths", "Answer length", (intro, table))
 
 
@@ -172,7 +183,7 @@ def format_followed(run_scores: RunScores, answers: Sequence[Answer]) -> Section
     plot, errors_column = Column("", "plot"), Column("most frequent errors", "text")
     columns = (Column("followed"), plot, *numbers("cut off", "empty"), errors_column)
     intro = (
-        "Share of answers that follow the format and the word limit of their task; it is not part of S. Answers that "
+        "Share of answers that follow the format and the limit of their task; it is not part of S. Answers that "
         "are cut off reached the token limit of their task. Empty answers score 0 and are counted."
     )
     return Section("format", "Format", (intro, per_task("Format followed", columns, cells)))
@@ -181,7 +192,7 @@ def format_followed(run_scores: RunScores, answers: Sequence[Answer]) -> Section
 def fact_errors(run_scores: RunScores) -> Section | None:
     """How many answers state a fact that contradicts their prompt; None for runs that were scored without the check."""
     items = run_scores.items
-    if "fact_errors" not in items:
+    if "fact_errors" not in items or not (items["language"] == "en").any():
         return None
     errors = items["fact_errors"].fillna("")
     cells = {}
@@ -240,11 +251,13 @@ def by_dimension(tasks: Mapping[str, Any]) -> list[str]:
 
 
 def by_task(answers: Sequence[Answer]) -> dict[str, list[Answer]]:
-    """The answers of each config, ordered by dimension."""
+    """The answers of each config, ordered by language and dimension; configs may have the suffix of a language."""
     groups: dict[str, list[Answer]] = {}
     for answer in answers:
         groups.setdefault(answer.task, []).append(answer)
-    return {task: groups[task] for task in by_dimension(groups)}
+    suffixes = [language.config_suffix for language in LANGUAGES.values()]
+    configs = [task + suffix for suffix in suffixes for task in by_dimension(TASKS)]
+    return {config: groups[config] for config in configs if config in groups}
 
 
 def _memory_labels(labels: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_metric.stats.intervals import Interval
 
 Cell = str | tuple[str, str]
@@ -123,15 +124,27 @@ class Section:
     """A part of a report.
 
     Attributes:
-        anchor: its id in HTML.
-        title: its heading.
+        anchor: its id in HTML, unless it is about one of several languages.
+        title: its heading, likewise.
         blocks: paragraphs (str), tables, lists and code, in order.
+        language: code of the language that it is about, in a report of several languages.
 
     """
 
     anchor: str
     title: str
     blocks: tuple[str | Table | Bullets | Code, ...]
+    language: str = ""
+
+    @property
+    def id(self) -> str:
+        """Its id in HTML."""
+        return f"{self.anchor}-{self.language}" if self.language else self.anchor
+
+    @property
+    def heading(self) -> str:
+        """Its title, with the language if it is about one of several."""
+        return f"{self.title}, {LANGUAGES[self.language].native_name}" if self.language else self.title
 
     @property
     def tables(self) -> list[Table]:

@@ -1,6 +1,13 @@
 """``h2htalk compare A B``: two runs over the same records, tested pair by pair."""
 
-__all__ = ["check_comparable", "compare_need", "compare_runs", "compare_slices", "difference_sums"]
+__all__ = [
+    "check_comparable",
+    "compare_need",
+    "compare_runs",
+    "compare_slices",
+    "difference_sums",
+    "shared_languages",
+]
 
 from pathlib import Path
 
@@ -23,6 +30,22 @@ _SAME_METRIC = (
     "dataset",
     "references",
 )
+
+
+def shared_languages(first: Run, second: Run) -> dict[str, tuple[Run, Run]]:
+    """The parts of two runs in each language that both have; each pair is tested on its own.
+
+    Raises:
+        H2HTalkError: they have no common language.
+
+    """
+    shared = [code for code in first.languages if code in second.languages]
+    if not shared:
+        raise H2HTalkError(
+            f"the runs have no common language: {first.path} is in {', '.join(first.languages)}, {second.path} in "
+            f"{', '.join(second.languages)}"
+        )
+    return {code: (first.by_language[code], second.by_language[code]) for code in shared}
 
 
 def compare_runs(

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.requests import records_of_manifest
+from h2htalk_datasets.generation.requests import languages_of, records_of_manifest
 from h2htalk_datasets.generation.run_folder import RunFolder
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.loading import records_of
 from h2htalk_datasets.tasks import PROBE_SETS, TASKS
 
@@ -54,6 +55,35 @@ class Run:
 
         """
         return self.folder.manifest()
+
+    @property
+    def languages(self) -> list[str]:
+        """Codes of the languages of its records, in the table's order."""
+        languages = languages_of(self.manifest)
+        return [code for code in LANGUAGES if code in languages]
+
+    @cached_property
+    def by_language(self) -> dict[str, "Run"]:
+        """The run itself if it has one language, else its part in each language.
+
+        Scores, intervals and tests are always of one language; nothing is averaged over languages.
+        """
+        if len(self.languages) == 1:
+            return {self.languages[0]: self}
+        return {code: _PartOfRun(self, code) for code in self.languages}
+
+    def check_one_language(self) -> None:
+        """Check that all records have the same language.
+
+        Raises:
+            H2HTalkError: they do not.
+
+        """
+        if len(self.languages) > 1:
+            raise H2HTalkError(
+                f"{self.path} has records in {' and '.join(self.languages)}, which have no common score; "
+                "start a run with one --language for this"
+            )
 
     @property
     def is_probe_run(self) -> bool:
@@ -119,7 +149,13 @@ class Run:
 
     def _task_records(self) -> list[dict[str, Any]]:
         tasks = {line["task"] for line in self.predictions}
-        installed = {row["id"]: row for task in TASKS if task in tasks for row in records_of(task)}
+        installed = {
+            row["id"]: row
+            for language in self.languages
+            for task in TASKS
+            if task in tasks
+            for row in records_of(task, language)
+        }
         unknown = [line["id"] for line in self.predictions if line["id"] not in installed]
         if unknown:
             raise H2HTalkError(f"{len(unknown)} ids are not in the installed dataset, the first: {unknown[0]}")
@@ -133,6 +169,30 @@ class Run:
         if [record["id"] for record in records] != [line["id"] for line in self.predictions]:
             raise H2HTalkError(f"{self.path} was made with another version of the probe set; install that version")
         return records
+
+
+class _PartOfRun(Run):
+    """The records and answers of a run in one of its languages; files are those of the whole run."""
+
+    def __init__(self, whole: Run, language: str) -> None:
+        super().__init__(whole.path)
+        self._whole, self._language = whole, language
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        own = self._whole.manifest["dataset"]["languages"][self._language]
+        n = sum(record["language"] == self._language for record in self._whole.records)
+        dataset = self._whole.manifest["dataset"] | {"fingerprint": own, "languages": {self._language: own}, "n": n}
+        return self._whole.manifest | {"dataset": dataset}
+
+    @cached_property
+    def predictions(self) -> list[dict[str, Any]]:
+        pairs = zip(self._whole.predictions, self._whole.records, strict=True)
+        return [line for line, record in pairs if record["language"] == self._language]
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        return [record for record in self._whole.records if record["language"] == self._language]
 
 
 def cached_per_run(read: Callable[..., Result]) -> Callable[..., Result]:

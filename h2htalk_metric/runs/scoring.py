@@ -1,10 +1,9 @@
 """Score a run folder: ``predictions.jsonl`` in, ``scores.parquet`` and ``score.json`` out."""
 
-__all__ = ["REFERENCES", "RunScores", "measure_run", "read_scores", "read_stored_scores", "score_answers", "score_run"]
+__all__ = ["RunScores", "measure_run", "read_scores", "read_stored_scores", "score_run"]
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,27 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from h2htalk_datasets.answer_format import format_error
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
-from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_datasets.words import words
-from h2htalk_metric.metrics.composite import COMPONENTS, Scores, score
-from h2htalk_metric.metrics.facts import contradictions
-from h2htalk_metric.metrics.lexical import lexical
-from h2htalk_metric.metrics.memory_labels import contents, label_agreement
+from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER, Embedder
-from h2htalk_metric.metrics.tokenizers import clean
 from h2htalk_metric.runs.run import Run, cached_per_run
+from h2htalk_metric.runs.scored_items import CHARACTER_COMPOSITE, REFERENCES, SYNTHESIS, score_answers
 from h2htalk_metric.stats.aggregate import aggregate
 from h2htalk_metric.stats.clusters import ClusterSums
 from h2htalk_metric.stats.intervals import Interval, row_intervals
 
-_SYNTHESIS = "RecollectionSynthesis"
-_LABEL_COLUMNS = ("content_composite", "category_agreement", "importance_error")
-REFERENCES = ("first", "all")
-"""Score against the first reference, or against the best of all references of a record."""
+_LANGUAGES = "languages"
 SCORING_ID = "scoring_id"
 """Key of both files of one scoring; different ids mean that a write was interrupted."""
 ANSWERS_DIGEST = "answers_digest"
@@ -42,14 +32,15 @@ ANSWERS_DIGEST = "answers_digest"
 
 @dataclass(frozen=True)
 class RunScores:
-    """The scores of a run.
+    """The scores of a run, or of its part in one language.
 
     Attributes:
         items: one row per record. Of the record: id, task, language, relationship, need, difficulty, emotion, turns
             (messages in its history), reference_words. Of the answer: the seven components and composite (0..1),
             empty, finish_reason, new_tokens, format_error (text or None), fact_errors (facts that contradict the
             prompt, text or None; English only). For RecollectionSynthesis also content_composite (0..1),
-            category_agreement (0..1) and importance_error (0..2).
+            category_agreement (0..1) and importance_error (0..2). For Chinese also character_composite (0..1): as
+            composite, with characters in place of words.
         signature: every choice that changes a number.
         manifest: content of ``run.json``.
 
@@ -100,7 +91,7 @@ class RunScores:
         Means of content_composite (0..1) and, over the `compared` answers whose memories can be read,
         category_agreement (0..1) and importance_error (0..2), which are None if there is no such answer.
         """
-        rows = self.items[self.items["task"] == _SYNTHESIS]
+        rows = self.items[self.items["task"] == SYNTHESIS]
         if rows.empty:
             return None
         labels, compared = ["category_agreement", "importance_error"], int(rows["category_agreement"].notna().sum())
@@ -108,14 +99,24 @@ class RunScores:
         return {"content_composite": float(rows["content_composite"].mean()), **means, "compared": compared}
 
     def summary(self) -> dict[str, Any]:
-        """Content of ``score.json``: signature, :meth:`row`, tasks (:meth:`by_task`) and :meth:`memory_labels`."""
+        """Content of ``score.json``: signature, :meth:`row`, tasks (:meth:`by_task`) and :meth:`memory_labels`.
+
+        For Chinese also character_row: as :meth:`row`, with characters in place of words.
+        """
         tasks = self.by_task().to_dict("index")
         return {
             "signature": self.signature,
             "row": self.row(),
             "tasks": tasks,
             "memory_labels": self.memory_labels(),
+            **({"character_row": characters} if (characters := self.character_row()) else {}),
         }
+
+    def character_row(self) -> dict[str, float | None]:
+        """As :meth:`row`, with characters in place of jieba's words; empty if the language is not Chinese."""
+        if CHARACTER_COMPOSITE not in self.items:
+            return {}
+        return aggregate({task: 100 * float(s.mean()) for task, s in self._by_task(CHARACTER_COMPOSITE).items()})
 
     def _by_task(self, column: str) -> dict[str, np.ndarray]:
         groups = {str(task): rows[column].to_numpy() for task, rows in self.items.groupby("task")}
@@ -124,7 +125,7 @@ class RunScores:
 
 def score_run(
     run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER, references: str = "first"
-) -> RunScores:
+) -> dict[str, RunScores]:
     """Score a complete run and write ``scores.parquet`` and ``score.json`` into its folder.
 
     Both files carry the same scoring id, so an interrupted write is detected. ``score.json`` carries a digest of the
@@ -135,28 +136,33 @@ def score_run(
         embedder: see :func:`h2htalk_metric.metrics.similarity.load_embedder`.
         references: one of :data:`REFERENCES`. "all" stands in the signature.
 
+    Returns:
+        The scores by language. ``score.json`` of a run in several languages has one summary for each of them.
+
     Raises:
         H2HTalkError: the run is not complete, the installed dataset is not the run's, or `references` is unknown.
 
     """
     run = Run.of(run)
     answers_digest = _answers_digest(run)
-    result = measure_run(run, embedder, references)
-    summary = result.summary()
+    results = {code: measure_run(part, embedder, references) for code, part in run.by_language.items()}
+    summaries = {code: result.summary() for code, result in results.items()}
+    summary = {_LANGUAGES: summaries} if len(summaries) > 1 else next(iter(summaries.values()))
     scoring_id = hashlib.sha256(json.dumps(summary).encode()).hexdigest()[:16]
-    items = result.items.copy(deep=False)
+    items = pd.concat([result.items for result in results.values()], ignore_index=True)
     items.attrs[SCORING_ID] = scoring_id
     write_atomically(run.path / "scores.parquet", items.to_parquet(index=False))
     content = json.dumps({SCORING_ID: scoring_id, ANSWERS_DIGEST: answers_digest, **summary}, indent=1, allow_nan=False)
     write_atomically(run.path / "score.json", content + "\n")
-    return result
+    return results
 
 
 def measure_run(
     run: Run | str | Path, embedder: str | Embedder = DEFAULT_EMBEDDER, references: str = "first"
 ) -> RunScores:
-    """Score a complete run as :func:`score_run` does, but write nothing."""
+    """Score a complete run of one language as :func:`score_run` does, but write nothing."""
     run = Run.of(run)
+    run.check_one_language()
     if run.is_probe_run:
         raise H2HTalkError(f"{run.path} answers a probe set, which has no S; see h2htalk probe --help")
     if references not in REFERENCES:
@@ -170,57 +176,16 @@ def measure_run(
     return RunScores(items, signature, run.manifest)
 
 
-def score_answers(
-    predictions: Sequence[Mapping[str, Any]],
-    records: Sequence[Mapping[str, Any]],
-    *,
-    embedder: str | Embedder | None = None,
-    similarity: np.ndarray | None = None,
-    references: str = "first",
-) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Score prediction lines against their records.
-
-    Args:
-        predictions: lines with prediction and, if available, finish_reason and new_tokens.
-        records: the record of each line.
-        embedder: for SS.
-        similarity: SS of each answer, shape (n,), 0..1, in place of an embedder; for instance as a submission claims.
-        references: one of :data:`REFERENCES`; with `similarity` only "first".
-
-    Returns:
-        The items as in :class:`RunScores`, and the signature. With `similarity`, content_composite is NaN and the
-        signature is empty.
-
-    """
-    texts = [line["prediction"] for line in predictions]
-    if similarity is None:
-        options = [_references(record, references) for record in records]
-        scores = _score(texts, records, options, embedder or DEFAULT_EMBEDDER)
-    else:
-        scores = _with_similarity(texts, records, similarity)
-    items = pd.DataFrame(_record_columns(records))
-    items[[*COMPONENTS]] = scores.components
-    items["composite"] = scores.composite
-    items["empty"] = scores.empty
-    items["finish_reason"] = [line.get("finish_reason") for line in predictions]
-    items["new_tokens"] = [line.get("new_tokens") for line in predictions]
-    items["format_error"] = [
-        format_error(Record.model_validate(record), text) for record, text in zip(records, texts, strict=True)
-    ]
-    items["fact_errors"] = [_fact_errors(text, record) for text, record in zip(texts, records, strict=True)]
-    _add_label_columns(items, texts, records, embedder if similarity is None else None)
-    return items, dict(scores.signature) | ({"references": references} if references != "first" else {})
-
-
 @cached_per_run
 def read_scores(run: Run) -> RunScores:
-    """Read the scores that :func:`score_run` wrote.
+    """Read the scores that :func:`score_run` wrote, of a run of one language or of its part in one.
 
     Raises:
-        H2HTalkError: there are none, they cannot be read, the two files are not of one scoring, or the answers have
-            changed since.
+        H2HTalkError: the run has several languages, there are no scores, they cannot be read, the two files are not of
+            one scoring, or the answers have changed since.
 
     """
+    run.check_one_language()
     items, summary = _stored(run)
     scored, current = summary.get(ANSWERS_DIGEST), _answers_digest(run)
     if scored and current and scored != current:
@@ -231,8 +196,9 @@ def read_scores(run: Run) -> RunScores:
 
 
 def read_stored_scores(run: Run | str | Path) -> tuple[RunScores, dict[str, Any]]:
-    """Read scores and the content of ``score.json`` without a check of the answers."""
+    """Read scores and the content of ``score.json`` (of one language) without a check of the answers."""
     run = Run.of(run)
+    run.check_one_language()
     items, summary = _stored(run)
     return RunScores(items, summary["signature"], run.manifest), summary
 
@@ -240,7 +206,7 @@ def read_stored_scores(run: Run | str | Path) -> tuple[RunScores, dict[str, Any]
 def _stored(run: Run) -> tuple[pd.DataFrame, dict[str, Any]]:
     try:
         items = pd.read_parquet(run.path / "scores.parquet")
-        summary = _upgrade_summary(json.loads((run.path / "score.json").read_text("utf-8")))
+        summary = _upgrade_summary(_of_languages(json.loads((run.path / "score.json").read_text("utf-8")), run))
         if "signature" not in summary:
             raise ValueError("score.json has no signature")
     except FileNotFoundError:
@@ -255,7 +221,18 @@ def _stored(run: Run) -> tuple[pd.DataFrame, dict[str, Any]]:
             f"scores.parquet and score.json in {run.path} are from two scorings, one of which was interrupted; "
             f"run: h2htalk score {run.path}"
         )
-    return items, summary
+    of_language = items[items["language"].isin(run.languages)]
+    if CHARACTER_COMPOSITE in of_language and of_language[CHARACTER_COMPOSITE].isna().all():
+        of_language = of_language.drop(columns=CHARACTER_COMPOSITE)
+    return of_language.reset_index(drop=True), summary
+
+
+def _of_languages(summary: dict[str, Any], run: Run) -> dict[str, Any]:
+    """The part of ``score.json`` of the run's language; only runs of several languages have parts."""
+    if _LANGUAGES not in summary:
+        return summary
+    shared = {key: value for key, value in summary.items() if key != _LANGUAGES}
+    return shared | summary[_LANGUAGES][run.languages[0]]
 
 
 def _upgrade_summary(summary: dict[str, Any]) -> dict[str, Any]:
@@ -277,69 +254,8 @@ def _upgrade_items(items: pd.DataFrame) -> pd.DataFrame:
     return upgraded
 
 
-def _record_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    columns = {name: [record[name] for record in records] for name in ("id", "task", "language")}
-    columns["relationship"] = [record["id"].rsplit("-", 2)[0] for record in records]
-    columns |= {name: [record[name] for record in records] for name in ("need", "difficulty", "emotion")}
-    columns["turns"] = [len(record["history"]) for record in records]
-    return columns | {"reference_words": [len(words(record["reference"])) for record in records]}
-
-
-def _fact_errors(text: str, record: Mapping[str, Any]) -> str | None:
-    if record["language"] != "en":
-        return None
-    errors = contradictions(text, record)
-    return "; ".join(f"{kind}: {', '.join(facts)}" for kind, facts in errors.items()) or None
-
-
 def _answers_digest(run: Run) -> str | None:
     """Digest of ``predictions.jsonl``; None if the file does not exist any more."""
     if not run.complete:
         return None
     return hashlib.sha256(run.folder.predictions_file.read_bytes()).hexdigest()[:16]
-
-
-def _references(record: Mapping[str, Any], references: str) -> list[str]:
-    """The references against which an answer is scored; the best one counts."""
-    return [record["reference"], *(record["alternatives"] if references == "all" else ())]
-
-
-def _score(
-    texts: Sequence[str],
-    records: Sequence[Mapping[str, Any]],
-    references: Sequence[Sequence[str]],
-    embedder: str | Embedder,
-) -> Scores:
-    return score(texts, references, language=[record["language"] for record in records], embedder=embedder)
-
-
-def _with_similarity(texts: Sequence[str], records: Sequence[Mapping[str, Any]], similarity: np.ndarray) -> Scores:
-    answers = [clean(text).strip() for text in texts]
-    empty = np.array([not answer for answer in answers])
-    components = np.zeros((len(texts), len(COMPONENTS)))
-    for place, (answer, record) in enumerate(zip(answers, records, strict=True)):
-        if not empty[place]:
-            reference = clean(record["reference"]).strip()
-            components[place] = [*lexical(answer, reference, record["language"]), similarity[place]]
-    return Scores(components, empty, {})
-
-
-def _add_label_columns(
-    items: pd.DataFrame,
-    texts: Sequence[str],
-    records: Sequence[Mapping[str, Any]],
-    embedder: str | Embedder | None,
-) -> None:
-    """Fill the columns that only RecollectionSynthesis has."""
-    for column in _LABEL_COLUMNS:
-        items[column] = np.nan
-    places = [place for place, record in enumerate(records) if record["task"] == _SYNTHESIS]
-    if places and embedder is not None:
-        chosen = [records[place] for place in places]
-        bare = [[contents(record["reference"])] for record in chosen]
-        content_scores = _score([contents(texts[place]) for place in places], chosen, bare, embedder)
-        items.loc[places, "content_composite"] = content_scores.composite
-    for place in places:
-        agreement = label_agreement(texts[place], records[place]["reference"])
-        if agreement:
-            items.loc[place, ["category_agreement", "importance_error"]] = list(agreement)

@@ -40,7 +40,12 @@ def verify_run(run: Run | str | Path, embedder: Embedder | None = None) -> list[
         H2HTalkError: the run is not scored or not complete, or its embedder cannot be loaded.
 
     """
-    run = Run.of(run)
+    parts = Run.of(run).by_language
+    differences = {code: _verify_language(part, embedder) for code, part in parts.items()}
+    return [line if len(parts) == 1 else f"{code}: {line}" for code, lines in differences.items() for line in lines]
+
+
+def _verify_language(run: Run, embedder: Embedder | None) -> list[str]:
     scores, stored = read_stored_scores(run)
     if "embedder" not in scores.signature:
         raise H2HTalkError(f"{run.path}: score.json names no embedder; score the run again: h2htalk score {run.path}")

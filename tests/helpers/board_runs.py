@@ -31,12 +31,21 @@ class HashedWords:
 
 
 def make_run(
-    folder: Path, name: str, *, limit=None, share=0.7, seed=0, tasks="all", sap="all", embedder="hashed-words"
+    folder: Path,
+    name: str,
+    *,
+    limit=None,
+    share=0.7,
+    seed=0,
+    tasks="all",
+    sap="all",
+    embedder="hashed-words",
+    language="en",
 ) -> Path:
-    """A scored run folder whose answers are a share of the words of each reference."""
-    records = chosen_rows(tasks, limit)
+    """A scored run folder whose answers are a share of the words (in Chinese of the characters) of each reference."""
+    records = chosen_rows(tasks, limit, language)
     prompts = [prompt_of(record, principles_of(sap)) for record in records]
-    settings = Settings(model=name, tasks=tasks, limit=limit, sap=sap)
+    settings = Settings(model=name, tasks=tasks, language=language, limit=limit, sap=sap)
     model = {"engine": "transformers", "name": name, "revision": None, "dtype": "float32"}
     manifest = build_manifest(settings, batch_size=8, records=records, prompts=prompts, model=model)
     generator = random.Random(seed)
@@ -44,7 +53,9 @@ def make_run(
     (folder / "run.json").write_text(json.dumps(manifest))
     with (folder / "predictions.jsonl").open("w") as file:
         for record in records:
-            text = " ".join(word for word in record["reference"].split() if generator.random() < share)
+            separator = " " if record["language"] == "en" else ""
+            pieces = record["reference"].split() if separator else record["reference"]
+            text = separator.join(piece for piece in pieces if generator.random() < share)
             line = {"id": record["id"], "prediction": text, "task": record["task"], "finish_reason": "stop"}
             file.write(json.dumps(line | {"prompt_tokens": 9, "new_tokens": len(text.split())}) + "\n")
     score_run(folder, Embedder(embedder, HashedWords().encode))

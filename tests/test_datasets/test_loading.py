@@ -33,18 +33,22 @@ def test_an_unknown_task_is_named():
         load("all")
 
 
-def test_a_language_without_records_is_named():
-    with pytest.raises(H2HTalkError, match="no records of DialogueBase in the language 'zh'; there are: en"):
-        load("DialogueBase", "zh")
+def test_an_unknown_language_and_a_set_without_it_are_named():
+    with pytest.raises(H2HTalkError, match="unknown language 'de'. The languages are: en, zh"):
+        load("DialogueBase", "de")
+    with pytest.raises(H2HTalkError, match="no records of SafetyHighRisk in the language 'zh'; there are: en"):
+        load_probe("SafetyHighRisk", "zh")
 
 
 def test_the_package_is_a_dataset_repository():
     from datasets import get_dataset_config_names, load_dataset
 
     folder = str(h2htalk_datasets.path())
-    assert get_dataset_config_names(folder) == [*TASKS, *PROBE_SETS, MEMORY]
+    assert get_dataset_config_names(folder) == [*TASKS, *(f"{task}-zh" for task in TASKS), *PROBE_SETS, MEMORY]
     rows = load_dataset(folder, "ItineraryMiddle", split="test")
     assert fingerprint(rows) == manifest()["fingerprints"]["ItineraryMiddle"]
+    chinese = load_dataset(folder, "ItineraryMiddle-zh", split="test")
+    assert fingerprint(chinese) == manifest("zh")["fingerprints"]["ItineraryMiddle"]
     for name in PROBE_SETS:
         rows = load_dataset(folder, name)
         assert list(rows) == ["test"]
@@ -62,12 +66,14 @@ def test_bare_names_resolve_after_prepare(tmp_path):
     code = (
         "import json; from datasets import load_dataset, get_dataset_config_names;"
         "print(json.dumps([load_dataset('h2htalk', 'ItineraryMiddle')['test'].num_rows,"
+        " load_dataset('h2htalk', 'ItineraryMiddle-zh')['test'].num_rows,"
         " load_dataset('h2htalk', 'DialogueEmotion', split='test')[0]['task'],"
         " *[load_dataset('h2htalk', probe)['test'][0]['messages'][1]['role'] for probe in"
         " ('SafetyHighRisk', 'InstructionFollowing', 'CompanionPlanning')]]))"
     )
     loaded = run(sys.executable, "-c", code, **home)
-    expected = [manifest()["counts"]["ItineraryMiddle"], "DialogueEmotion", "user", "user", "user"]
+    counts = [manifest(language)["counts"]["ItineraryMiddle"] for language in ("en", "zh")]
+    expected = [*counts, "DialogueEmotion", "user", "user", "user"]
     assert json.loads(loaded.stdout) == expected, loaded.stderr
     code = (
         "import json, evaluate; metric = evaluate.load('h2htalk', 'ItineraryMiddle');"

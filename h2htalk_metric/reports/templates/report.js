@@ -15,6 +15,7 @@ async function unpack() {
 function cardOf(answer) {
   const card = document.getElementById("card").content.firstElementChild.cloneNode(true);
   card.dataset.id = answer.id;
+  card.lang = answer.language;
   for (const slot of card.querySelectorAll("[data-slot]")) slot.textContent = answer[slot.dataset.slot];
   for (const list of card.querySelectorAll("[data-list]")) {
     const numbers = answer[list.dataset.list];

@@ -25,7 +25,7 @@ def test_statistics_are_measured():
     statistics = measure(rows)
     assert list(statistics.records["task"]) == [row["task"] for row in rows]
     assert list(statistics.records["emotion"].dropna()) == [row["emotion"] for row in rows if row["emotion"]]
-    assert statistics.records["prompt_words"][0] == len(words(rows[0]["messages"][1]["content"]))
+    assert statistics.records["prompt_length"][0] == len(words(rows[0]["messages"][1]["content"]))
     assert all(0 < value <= 1 for values in statistics.distinct.values() for value in values)
 
 

@@ -56,7 +56,7 @@ def test_a_thinking_model_gets_more_tokens_and_its_thoughts_are_removed(tmp_path
     done = h2htalk("export", "lm-eval", "--out", tmp_path, "--tasks", FEW[0], "--embedder", "demo", *THINKING)
     assert done.returncode == 0, done.stderr
     task = yaml.safe_load((tmp_path / f"h2htalk_{FEW[0]}.yaml").read_text())
-    assert task["generation_kwargs"]["max_gen_toks"] == TASKS[FEW[0]].max_new_tokens + 500
+    assert task["generation_kwargs"]["max_gen_toks"] == TASKS[FEW[0]].max_new_tokens["en"] + 500
     monkeypatch.syspath_prepend(tmp_path)
     functions = importlib.import_module("h2htalk_lm_eval")
     row = load(FEW[0])[0]
@@ -177,7 +177,7 @@ def test_lm_eval_sends_our_prompts_and_reports_our_composite(exported, tiny_mode
             sample = json.loads(line)
             request = sample["arguments"]["gen_args_0"]
             assert request["arg_0"] == expected[sample["doc"]["id"]]
-            assert request["arg_1"]["max_gen_toks"] == TASKS[sample["doc"]["task"]].max_new_tokens
+            assert request["arg_1"]["max_gen_toks"] == TASKS[sample["doc"]["task"]].max_new_tokens["en"]
             answers[sample["doc"]["id"]] = sample["resps"][0][0]
     assert len(answers) == 4
     results = json.loads(next((tmp_path / "out").rglob("results_*.json")).read_text())["results"]
@@ -204,7 +204,7 @@ def test_lighteval_sends_our_prompts_and_reports_our_composite(exported, tiny_mo
             identity, response = row["doc"]["specific"]["id"], row["model_response"]
             ids = demo.tokenizer(expected[identity], add_special_tokens=False)["input_ids"]
             assert response["input_tokens"].tolist() == ids
-            assert row["doc"]["generation_size"] == TASKS[identity.split("-")[2]].max_new_tokens
+            assert row["doc"]["generation_size"] == TASKS[identity.split("-")[2]].max_new_tokens["en"]
             answers[identity] = response["text"][0]
     assert len(answers) == 4
     file = next((tmp_path / "out").rglob("results_*.json"))
@@ -233,7 +233,7 @@ def test_inspect_sends_our_prompts_and_reports_our_composite(exported, tiny_mode
         call = next(event for event in sample["events"] if event["event"] == "model")
         sent = [{"role": message["role"], "content": message["content"]} for message in sample["messages"]]
         assert sent[:-1] == rows[identity]["messages"]  # and then the answer
-        assert call["config"]["max_tokens"] == TASKS[rows[identity]["task"]].max_new_tokens
+        assert call["config"]["max_tokens"] == TASKS[rows[identity]["task"]].max_new_tokens["en"]
         length = len(demo.tokenizer(expected[identity], add_special_tokens=False)["input_ids"])
         assert call["output"]["usage"]["input_tokens"] == length
         answers[identity] = sample["output"]["choices"][0]["message"]["content"]

@@ -77,7 +77,7 @@ def test_the_signature_names_what_changes_a_number(scores):
         ("abc", ["abc"], {}, "predictions is one text; give a list"),
         (["abc"], "abc", {}, "references is one text; give a list"),
         (["a"], ["a"], {"embedder": None}, "embedder is of type NoneType"),
-        (["a"], ["b"], {"language": "fr"}, "unknown language 'fr'; supported are: en, zh"),
+        (["a"], ["b"], {"language": "fr"}, "unknown language 'fr'. The languages are: en, zh"),
         (["a"], ["b"], {"language": ["en", "en"]}, "1 predictions but 2 languages"),
     ],
 )

@@ -13,7 +13,8 @@ from h2htalk_metric.metrics.similarity import Embedder
 from h2htalk_metric.runs import scoring
 from h2htalk_metric.runs.compare import compare_runs
 from h2htalk_metric.runs.run import Run
-from h2htalk_metric.runs.scoring import read_scores, read_stored_scores, score_answers, score_run
+from h2htalk_metric.runs.scored_items import score_answers
+from h2htalk_metric.runs.scoring import read_scores, read_stored_scores, score_run
 from h2htalk_metric.runs.verify import verify_run
 
 EMBEDDER = Embedder("hashed-words", HashedWords().encode)

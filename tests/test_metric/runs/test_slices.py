@@ -10,7 +10,8 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.reports.comparison import slice_comparison
 from h2htalk_metric.runs.compare import compare_need, compare_slices
-from h2htalk_metric.runs.scoring import RunScores, read_scores, score_answers
+from h2htalk_metric.runs.scored_items import score_answers
+from h2htalk_metric.runs.scoring import RunScores, read_scores
 from h2htalk_metric.runs.slices import FACTORS, need_effects, slices
 from h2htalk_metric.stats.significance import holm
 
