@@ -44,8 +44,8 @@ class Settings:
 
     model: Annotated[str, Option(help="A Hub id, a folder, 'demo', or the model's name at --base-url.")]
     tasks: TasksOption = "all"
-    language: LanguageOption = "en"
     limit: Annotated[int | None, Option(help="Records per task, evenly spaced over the task. Default: all.")] = None
+    language: LanguageOption = "en"
     sap: Annotated[str, Option(help="'all', 'none', or principles of the persona separated by commas.")] = "all"
     batch_size: Annotated[
         int | None,

@@ -25,9 +25,11 @@ def compare(
     seed: Annotated[int, typer.Option(help="Seed of the sign flips.")] = 0,
 ) -> None:
     """Test two runs against each other, or rank up to 50: differences, intervals, p-values, and what is significant."""
+    from h2htalk_datasets.languages import LANGUAGES
     from h2htalk_metric.reports.comparison_page import write_comparison
     from h2htalk_metric.reports.run_group_tables import ranking
     from h2htalk_metric.reports.terminal import print_table
+    from h2htalk_metric.runs.compare import shared_languages
     from h2htalk_metric.runs.groups import run_groups
     from h2htalk_metric.runs.run import Run
     from h2htalk_metric.sweep.models_file import sizes_of
@@ -35,7 +37,11 @@ def compare(
     sizes = sizes_of(models) if models else {}
     runs = [Run(folder) for folder in run_folders]
     if len(runs) == 2:
-        _compare_two(*runs, resamples=resamples, seed=seed)
+        pairs = shared_languages(*runs)
+        for code, (one, other) in pairs.items():
+            if len(pairs) > 1:
+                print(f"\n{LANGUAGES[code].name} ({LANGUAGES[code].native_name})")
+            _compare_two(one, other, resamples=resamples, seed=seed)
         if out is None:
             return
     groups = run_groups(runs, resamples=resamples, seed=seed)

@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.tasks import TASKS
-from h2htalk_metric.runs.compare import check_comparable
+from h2htalk_metric.runs.compare import check_comparable, shared_languages
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import RunScores, read_scores
 from h2htalk_metric.stats.aggregate import OVERALL
@@ -73,6 +74,8 @@ class RunGroup:
 def run_groups(runs: Sequence[Run], *, resamples: int = 10_000, seed: int = 0) -> list[RunGroup]:
     """Group runs that can be compared, and test all pairs within each group.
 
+    Each language of a run is compared on its own, so a run in two languages is in two groups.
+
     Args:
         runs: scored runs, 2 to :data:`MOST_RUNS`.
         resamples: random sign assignments of the tests.
@@ -88,9 +91,10 @@ def run_groups(runs: Sequence[Run], *, resamples: int = 10_000, seed: int = 0) -
     """
     if not 2 <= len(runs) <= MOST_RUNS:
         raise H2HTalkError(f"{len(runs)} runs; compare 2 to {MOST_RUNS} runs")
-    names = labels_of(runs)
+    label = _labels_of_parts(runs)
+    parts = [part for run in runs for part in run.by_language.values()]
     groups: list[list[Run]] = []
-    for run in runs:
+    for run in parts:
         group = next((group for group in groups if not _difference(group[0], run)), None)
         if group is None:
             groups.append([run])
@@ -98,8 +102,8 @@ def run_groups(runs: Sequence[Run], *, resamples: int = 10_000, seed: int = 0) -
             group.append(run)
     groups.sort(key=len, reverse=True)
     if len(groups[0]) < 2:
-        check_comparable(read_scores(runs[0]), read_scores(runs[1]))
-    label = dict(zip(map(id, runs), names, strict=True))
+        for one, other in shared_languages(runs[0], runs[1]).values():
+            check_comparable(read_scores(one), read_scores(other))
     return [
         _ranked({label[id(run)]: run for run in group}, _difference(groups[0][0], group[0]), resamples, seed)
         for group in groups
@@ -123,6 +127,16 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
         else f"{run.model} ({run.path.name if folders[run.path.name] == 1 else run.path})"
         for run in runs
     ]
+
+
+def _labels_of_parts(runs: Sequence[Run]) -> dict[int, str]:
+    """Label by the identity of each run's part in one language, with the language if there are several."""
+    several = len({code for run in runs for code in run.languages}) > 1
+    return {
+        id(part): f"{label}, {LANGUAGES[code].native_name}" if several else label
+        for run, label in zip(runs, labels_of(runs), strict=True)
+        for code, part in run.by_language.items()
+    }
 
 
 def _ranked(runs: dict[str, Run], reason: str, resamples: int, seed: int) -> RunGroup:

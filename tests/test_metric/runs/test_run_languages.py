@@ -13,6 +13,7 @@ from h2htalk_datasets.generation.requests import chosen_rows, languages_of
 from h2htalk_metric.metrics.similarity import Embedder
 from h2htalk_metric.reports.report import report_sections, write_report
 from h2htalk_metric.runs.compare import compare_runs, shared_languages
+from h2htalk_metric.runs.groups import run_groups
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
 from h2htalk_metric.runs.verify import verify_run
@@ -116,3 +117,10 @@ def test_the_commands_work_on_both_languages(runs):
     assert "Chinese (中文)" in compared.stdout and "English (English)" in compared.stdout
     refused = h2htalk("compare", str(runs["en"]), str(runs["zh"]))
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+
+
+def test_the_page_of_many_runs_groups_them_by_language(runs):
+    groups = run_groups([Run(runs[code]) for code in ("en,zh", "en", "zh")], resamples=100)
+    labels = [{label.rpartition(", ")[2] for label in group.runs} for group in groups]
+    assert labels == [{"English"}, {"中文"}]
+    assert all(len(group.runs) == 2 for group in groups)
