@@ -32,9 +32,9 @@ def compare(
     from h2htalk_metric.runs.compare import shared_languages
     from h2htalk_metric.runs.groups import run_groups
     from h2htalk_metric.runs.run import Run
-    from h2htalk_metric.sweep.models_file import sizes_of
+    from h2htalk_metric.sweep.models_file import read_models, sizes_of
 
-    sizes = sizes_of(models) if models else {}
+    sizes = sizes_of(read_models(models) if models else [])
     runs = [Run(folder) for folder in run_folders]
     if len(runs) == 2:
         pairs = shared_languages(*runs)

@@ -15,6 +15,7 @@ from h2htalk_metric.cli.probe import conversation, instructions, probe_app, safe
 from h2htalk_metric.cli.publish import publish_command
 from h2htalk_metric.cli.remember import remember_command
 from h2htalk_metric.cli.review import review_app
+from h2htalk_metric.cli.sweep import sweep_command
 
 app = typer.Typer(
     help="Measure how well a language model works as an emotional companion.",
@@ -29,6 +30,7 @@ app.command("generate")(generate_command)
 app.command("score")(runs.score)
 app.command("report")(runs.report)
 app.command("compare")(compare)
+app.command("sweep")(sweep_command)
 app.command("plan")(runs.plan)
 app.command("verify")(runs.verify)
 app.command("merge")(runs.merge)

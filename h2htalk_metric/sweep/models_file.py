@@ -12,7 +12,7 @@ __all__ = ["Entry", "as_arguments", "read_models", "sizes_of"]
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
@@ -108,16 +108,11 @@ def read_models(file: str | Path) -> list[Entry]:
     return entries
 
 
-def sizes_of(file: str | Path) -> dict[tuple[str, str], ModelSize]:
-    """Family and size by model and adapter, as :func:`h2htalk_metric.runs.model_sizes.size_key` names them.
-
-    Raises:
-        H2HTalkError: see :func:`read_models`.
-
-    """
+def sizes_of(entries: Iterable[Entry]) -> dict[tuple[str, str], ModelSize]:
+    """Family and size by model and adapter, as :func:`h2htalk_metric.runs.model_sizes.size_key` names them."""
     return {
         (entry.model, str(entry.options.get("adapter") or "")): ModelSize(entry.family, entry.parameters)
-        for entry in read_models(file)
+        for entry in entries
         if entry.parameters is not None
     }
 

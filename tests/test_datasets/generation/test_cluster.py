@@ -1,47 +1,21 @@
 """The job files of cluster/: read by bash and by accelerate, and run here with two launchers instead of Slurm."""
 
-import os
 import subprocess
-import sys
 
 import pytest
 from accelerate.commands.config.config_args import ClusterConfig
 from helpers.launch import arguments, lines_on_disk
 from helpers.paths import ROOT
+from helpers.slurm import slurm_environment
 
 from h2htalk_datasets.generation import Settings, generate
 
 CLUSTER = ROOT / "cluster"
-# A replacement of Slurm's srun: two tasks on this machine, each with the number that Slurm would set. Like the real one
-# it ends when all of its tasks have ended, with the highest of their exit codes.
-SRUN = """#!/bin/bash
-while [[ $1 = --* ]]; do echo "srun $1"; shift; done
-SLURM_NODEID=0 "$@" & first=$!
-SLURM_NODEID=1 "$@" & second=$!
-wait $first; one=$?
-wait $second; other=$?
-exit $((one > other ? one : other))
-"""
-SLURM = {"SLURM_JOB_NODELIST": "node[1-2]", "SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "1"}
-SLURM |= {"SLURM_CPUS_PER_TASK": "32"}
 
 
 @pytest.fixture
 def slurm(tmp_path):
-    """An environment in which the job files use a replacement of Slurm with two nodes, and this interpreter."""
-    programs = {
-        "srun": SRUN,
-        "scontrol": "#!/bin/bash\necho 127.0.0.1\n",
-        "accelerate": f'#!/bin/bash\nshift\nexec {sys.executable} -m accelerate.commands.launch "$@"\n',
-        "h2htalk": f'#!/bin/bash\nexec {sys.executable} -c "from h2htalk_metric.cli.main import main; main()" "$@"\n',
-    }
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name, text in programs.items():
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
-    path = f"{folder}:{os.environ['PATH']}"
-    return {**os.environ, **SLURM, "PATH": path, "SLURM_JOB_ID": str(os.getpid()), "DISK": str(tmp_path)}
+    return slurm_environment(tmp_path)
 
 
 @pytest.mark.parametrize("file", sorted(CLUSTER.glob("*.sbatch")), ids=lambda file: file.name)
