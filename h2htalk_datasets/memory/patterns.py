@@ -156,9 +156,9 @@ def _number_at(tokens: Sequence[str], start: int) -> tuple[int, int]:
             current += _NUMBERS[token]
         elif token == "hundred" and (i == start or 0 < current < 100):  # "a hundred", "twelve hundred"
             current = max(current, 1) * 100
-        elif token == "thousand" and current:
-            total, current = current * 1000, 0
-        elif not (token == "and" and current and current % 100 == 0 and _is_number(tokens, i + 1)):
+        elif token == "thousand" and (current or i == start):  # "a thousand"
+            total, current = max(current, 1) * 1000, 0
+        elif token != "and" or not (current or total) or current % 100 or not _is_number(tokens, i + 1):
             break
         i += 1
     return total + current, i - start

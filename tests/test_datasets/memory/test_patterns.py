@@ -35,6 +35,8 @@ def matches(text, form):
         ("2026-03-12", "12th March"),
         ("Thurs 5 Sept", "Thursday, September 5"),
         ("two hundred and forty", "240"),
+        ("six thousand and twenty-one", "6,021"),
+        ("a thousand and forty", "a 1,040"),
         ("€1,200", "one thousand two hundred"),
         ("Anna’s boxes", "anna box"),
         ("Twenty-one eggs", "21 egg"),

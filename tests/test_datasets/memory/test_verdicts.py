@@ -22,6 +22,7 @@ MOVED = question("update", accept=[["thursday", "9 july"]], stale=["tuesday", "7
         ("They asked for Tuesday and got Thursday.", "right"),
         ("It was Tuesday, and they moved it to Thursday.", "right"),
         ("Tuesdays were the old roster, you have Thursday.", "right"),
+        ("Thursday. It should have been Tuesday.", "right"),
         ("No, Tuesday.", "stale"),
         ("Tuesday, as far as I know.", "stale"),
         ("It was on Tuesday.", "stale"),
@@ -42,6 +43,8 @@ def test_an_update(answer, expected):
     [
         ("You never told me his name.", "right"),
         ("I don't know that one.", "right"),
+        ("That name hasn't reached me, the drawer for it is empty.", "right"),
+        ("What he is called you kept to yourself.", "right"),
         ("He is called Bruno, isn't he?", "invented"),
         ("I think it was Rex, though I'm not sure.", "invented"),
         ("Seven.", "invented"),
@@ -70,6 +73,7 @@ def test_what_is_discreet_must_not_be_said_even_in_a_denial():
     assert verdict(secret, "Tell her about the garden.") == "right"
     assert verdict(secret, "Not a word about the clinic. Tell her about the garden.") == "wrong"
     assert verdict(secret, "Tell her whatever you like.") == "evaded"
+    assert verdict(secret, "They were in the garden. The rest he will tell you himself.") == "wrong"  # a hint
 
 
 def test_names_of_the_two_are_not_values():
