@@ -107,6 +107,7 @@ def build_manifest(
         "prompts": {
             "sap": list(SAP) if principles is True else sorted(principles or ()),
             "hash": prompts_hash(prompts),
+            **_prompts_of_languages(records, prompts),
             **({"persona_text": text_hash(settings.persona_text)} if settings.persona_text else {}),
         },
         "model": dict(model),
@@ -133,6 +134,16 @@ def _language_fingerprints(records: Sequence[Mapping[str, Any]]) -> dict[str, st
     for record in records:
         by_language.setdefault(record["language"], []).append(record)
     return {language: fingerprint(own) for language, own in by_language.items()}
+
+
+def _prompts_of_languages(records: Sequence[Mapping[str, Any]], prompts: Sequence[Prompt]) -> dict[str, dict[str, str]]:
+    """Hash of the prompts of each language; empty if there is one language, whose hash is that of all."""
+    by_language: dict[str, list[Prompt]] = {}
+    for record, prompt in zip(records, prompts, strict=True):
+        by_language.setdefault(record["language"], []).append(prompt)
+    if len(by_language) == 1:
+        return {}
+    return {"languages": {language: prompts_hash(own) for language, own in by_language.items()}}
 
 
 def _max_new_tokens(records: Sequence[Mapping[str, Any]], prompts: Sequence[Prompt]) -> dict[str, int]:

@@ -47,21 +47,28 @@ def submit(
     allow_partial: PartialOption = False,
     recompute_ss: RecomputeOption = False,
 ) -> None:
-    """Validate a run as the board does, and put it on a board of this machine or pack it for a Space."""
+    """Validate a run as the board does, and put it on a board of this machine or pack it for a Space.
+
+    A run in two languages gives two rows, or two files to upload.
+    """
+    from h2htalk_datasets.languages import LANGUAGES
     from h2htalk_metric.leaderboard import submission as file_format
-    from h2htalk_metric.leaderboard.from_run import make_submission
+    from h2htalk_metric.leaderboard.from_run import make_submissions
     from h2htalk_metric.leaderboard.storage import Storage
     from h2htalk_metric.leaderboard.validation import load_board_embedder, validate
 
-    submission = make_submission(run_folder, bracket, name)
-    content = file_format.pack(submission)
-    if pack is not None:
-        embedder = load_board_embedder(submission.signature.embedder) if recompute_ss else None
-        validate(file_format.unpack(content), allow_partial=allow_partial, embedder=embedder)
-        pack.write_bytes(content)
-        print(f"packed: {pack} ({len(content) / 1e6:.1f} MB); upload it on the board's page")
-        return
-    row = Storage(storage, allow_partial=allow_partial, recompute_ss=recompute_ss).submit(content)
-    overall = row.cells["Overall"]
-    shown = "not available" if overall is None else f"{overall:.2f}"
-    print(f"on the board in {storage}: {row.model}, Overall {shown}, run {row.digest}")
+    submissions = make_submissions(run_folder, bracket, name)
+    for code, submission in submissions.items():
+        content = file_format.pack(submission)
+        language = f", {LANGUAGES[code].name}" if len(submissions) > 1 else ""
+        if pack is not None:
+            embedder = load_board_embedder(submission.signature.embedder) if recompute_ss else None
+            validate(file_format.unpack(content), allow_partial=allow_partial, embedder=embedder)
+            file = pack.with_name(f"{code}-{pack.name}") if len(submissions) > 1 else pack
+            file.write_bytes(content)
+            print(f"packed: {file} ({len(content) / 1e6:.1f} MB); upload it on the board's page")
+            continue
+        row = Storage(storage, allow_partial=allow_partial, recompute_ss=recompute_ss).submit(content)
+        overall = row.cells["Overall"]
+        shown = "not available" if overall is None else f"{overall:.2f}"
+        print(f"on the board in {storage}: {row.model}{language}, Overall {shown}, run {row.digest}")

@@ -21,10 +21,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import DIMENSIONS, TASKS
 from h2htalk_metric.leaderboard.paper import BRACKETS, published_rows
-from h2htalk_metric.leaderboard.row import FULL_SIZE, Row
+from h2htalk_metric.leaderboard.row import Row
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 from h2htalk_metric.reports.csv_text import csv_text
 from h2htalk_metric.stats.aggregate import OVERALL
@@ -63,6 +64,7 @@ class BoardRow:
         claimed: whether SS is the sender's, not recomputed by the board.
         placed: whether it takes part in places and ties; a board that recomputes SS places no claimed one.
         scoring_config: see :class:`h2htalk_metric.leaderboard.row.Row`; empty on the paper's board.
+        counts: records per config, where they are not those of Table 1.
 
     """
 
@@ -78,6 +80,7 @@ class BoardRow:
     claimed: bool = False
     placed: bool = True
     scoring_config: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -100,18 +103,23 @@ def paper_board() -> list[BoardRow]:
 
 
 def by_scoring_config(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Group rows that may be ranked together: same embedder, weights and precision, same records.
+    """Group rows that may be ranked together: same language, embedder, weights and precision, same records.
 
     Returns:
-        A title per group and its rows; full runs first, among them BGE-M3 first, then larger groups first.
+        A title per group and its rows; English first, then full runs, among them BGE-M3 first, then larger groups.
 
     """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row.scoring_config.values()), []).append(row)
+        groups.setdefault((row.language, *row.scoring_config.values()), []).append(row)
     order = sorted(
         groups.values(),
-        key=lambda group: (group[0].partial, group[0].scoring_config["embedder"] != DEFAULT_EMBEDDER, -len(group)),
+        key=lambda group: (
+            list(LANGUAGES).index(group[0].language),
+            group[0].partial,
+            group[0].scoring_config["embedder"] != DEFAULT_EMBEDDER,
+            -len(group),
+        ),
     )
     titles: dict[str, list[Row]] = {}
     for group in order:
@@ -142,6 +150,7 @@ def run_board(rows: Sequence[Row], *, recompute_ss: bool = False) -> list[BoardR
             claimed=row.ss == "claimed",
             placed=row.digest in placed,
             scoring_config=row.scoring_config,
+            counts={task: int(line["n"]) for task, line in row.tasks.items()} if row.language != "en" else {},
         )
         for row in rows
     ]
@@ -206,7 +215,7 @@ def table_data(rows: Sequence[BoardRow], *, links: bool) -> dict[str, Any]:
     places = best_of_brackets(rows)
     return {
         "columns": [
-            {"name": cell, "short": _short(cell), "dimension": dimension, "n": _count(cell)}
+            {"name": cell, "short": _short(cell), "dimension": dimension, "n": _count(cell, rows)}
             for cell, dimension in LAYOUT.items()
         ],
         "brackets": [bracket for bracket in BRACKETS if any(row.bracket == bracket for row in rows)],
@@ -248,15 +257,17 @@ def board_csv(rows: Sequence[BoardRow]) -> str:
 
 
 def _title(row: Row) -> str:
-    partial = f" of {FULL_SIZE:,} (partial)" if row.partial else ""
+    partial = f" of {row.full_size:,} (partial)" if row.partial else ""
     config = row.scoring_config
     weights = ", ".join(part for part in (config["revision"][:12], config["precision"]) if part)
     embedder = config["embedder"] + (f" ({weights})" if weights else "")
-    return f"SS by {embedder}, {row.n:,} records{partial}, dataset {config['dataset']}"
+    language = LANGUAGES[row.language]
+    name = "" if language.code == "en" else f"{language.name} ({language.native_name}), "
+    return f"{name}SS by {embedder}, {row.n:,} records{partial}, dataset {config['dataset']}"
 
 
 def _notes(row: Row) -> tuple[str, ...]:
-    notes = [f"partial: {row.n:,} of {FULL_SIZE:,} records"] if row.partial else []
+    notes = [f"partial: {row.n:,} of {row.full_size:,} records"] if row.partial else []
     if set(row.sap) != set(SAP):
         notes.append("no SAP" if not row.sap else f"{len(set(row.sap))} of {len(SAP)} SAP principles")
     return tuple(notes)
@@ -266,8 +277,10 @@ def _short(cell: str) -> str:
     return cell.removeprefix(LAYOUT[cell]).replace("Initialization", "Init.") if LAYOUT[cell] else cell
 
 
-def _count(cell: str) -> int | None:
-    return TASKS[cell].count if cell in TASKS else None
+def _count(cell: str, rows: Sequence[BoardRow]) -> int | None:
+    if cell not in TASKS:
+        return None
+    return rows[0].counts.get(cell, 0) if rows and rows[0].counts else TASKS[cell].count
 
 
 def _rounded(value: float | None) -> float | None:

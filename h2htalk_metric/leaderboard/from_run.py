@@ -1,6 +1,6 @@
 """Make a submission from a scored run folder."""
 
-__all__ = ["make_submission"]
+__all__ = ["make_submission", "make_submissions"]
 
 import math
 from collections.abc import Mapping
@@ -22,8 +22,13 @@ _JUDGE_SETTINGS = ("judge", "judge_server", "judge_prompt", "num_explanations", 
 _JUDGE_COLUMNS = ("j", "judge_score", "n", "unscored", "flagged")
 
 
+def make_submissions(run: Run | str | Path, bracket: str, model: str | None = None) -> dict[str, Submission]:
+    """Make a submission per language of a scored run, by code; arguments and errors as :func:`make_submission`."""
+    return {code: make_submission(part, bracket, model) for code, part in Run.of(run).by_language.items()}
+
+
 def make_submission(run: Run | str | Path, bracket: str, model: str | None = None) -> Submission:
-    """Make a submission from a scored run.
+    """Make a submission from a scored run in one language.
 
     Args:
         run: the run, or its folder.

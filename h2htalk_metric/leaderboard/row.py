@@ -1,6 +1,6 @@
 """The row of a submission: everything that the board computed from its raw answers."""
 
-__all__ = ["FULL_SIZE", "ROW_VERSION", "Level", "Row", "Sample"]
+__all__ = ["ROW_VERSION", "Level", "Row", "Sample", "full_size"]
 
 from datetime import datetime
 from functools import cached_property
@@ -9,14 +9,16 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from h2htalk_datasets.tasks import TASKS
+from h2htalk_datasets.loading import manifest
 from h2htalk_metric.stats.clusters import ClusterSums
 
-ROW_VERSION = 8
+ROW_VERSION = 9
 """Increase it whenever rows are computed in another way; stored rows of other versions are not read but recomputed."""
 
-FULL_SIZE = sum(task.count for task in TASKS.values())
-"""Number of records of a full run."""
+
+def full_size(language: str) -> int:
+    """Number of records of a full run in a language; the Chinese edition grows."""
+    return sum(manifest(language)["counts"].values())
 
 
 class Sample(BaseModel):
@@ -69,6 +71,8 @@ class Row(BaseModel):
         bracket: size bracket.
         submitted: when the board received it, UTC.
         sap: principles of the persona in the prompts.
+        language: code of the language of its records; a run in two languages has two rows.
+        full_size: number of records of a full run in this language.
         scoring_config: embedder, revision, precision and dataset. Only rows with an equal one are ranked together.
         n: number of answers.
         cells: S times 100 by cell of Table 2; None if the cell needs a config that the run does not have.
@@ -94,6 +98,8 @@ class Row(BaseModel):
     bracket: str
     submitted: datetime
     sap: list[str]
+    language: str
+    full_size: int
     scoring_config: dict[str, str]
     n: int
     cells: dict[str, float | None]
@@ -111,7 +117,7 @@ class Row(BaseModel):
     @property
     def partial(self) -> bool:
         """Whether the run answers only some of the records."""
-        return self.n < FULL_SIZE
+        return self.n < self.full_size
 
     @cached_property
     def sums(self) -> ClusterSums:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, Template
 
-from h2htalk_metric.leaderboard.row import FULL_SIZE, Row
+from h2htalk_metric.leaderboard.row import Row
 from h2htalk_metric.leaderboard.storage import Storage
 from h2htalk_metric.leaderboard.submission import Submission
 from h2htalk_metric.leaderboard.validation import board_records, has_board_records
@@ -27,7 +27,6 @@ def run_page(storage: Storage, digest: str) -> str:
     submission = storage.submission(row)
     return _template().render(
         row=row,
-        full_size=FULL_SIZE,
         components=COMPONENTS,
         manifest=submission.manifest,
         claimed=submission.claims.claimed_only,

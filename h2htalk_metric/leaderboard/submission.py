@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.schema import problems_of
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.leaderboard.paper import BRACKETS
@@ -80,12 +81,18 @@ class Answer(_Closed):
 
 
 class DatasetPart(_Open):
-    """Which records the run answers."""
+    """Which records the run answers, in one language."""
 
     fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    languages: Annotated[dict[Literal[tuple(LANGUAGES)], str], Field(max_length=1)] = {}  # type: ignore[valid-type]
     tasks: Annotated[list[str], Field(min_length=1, max_length=20)]
     limit: Annotated[int, Field(ge=1)] | None
     n: int
+
+    @property
+    def language(self) -> str:
+        """Code of the language; runs of older versions are English."""
+        return next(iter(self.languages), "en")
 
 
 class PromptsPart(_Open):

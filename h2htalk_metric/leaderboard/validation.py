@@ -16,7 +16,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of, prompts_hash
 from h2htalk_datasets.prompts import SAP
-from h2htalk_metric.leaderboard.row import FULL_SIZE, ROW_VERSION, Level, Row, Sample
+from h2htalk_metric.leaderboard.row import ROW_VERSION, Level, Row, Sample, full_size
 from h2htalk_metric.leaderboard.submission import Answer, Submission, digest_of
 from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.metrics.lexical import LEXICAL
@@ -66,6 +66,8 @@ def validate(submission: Submission, *, allow_partial: bool = False, embedder: E
         bracket=submission.bracket,
         submitted=submission.received or datetime.now(timezone.utc),
         sap=submission.manifest.prompts.sap,
+        language=submission.manifest.dataset.language,
+        full_size=full_size(submission.manifest.dataset.language),
         # Everything else that S depends on was checked to be this board's.
         scoring_config=embedder_config(*embedding) | {"dataset": claimed.dataset},
         n=len(records),
@@ -118,32 +120,33 @@ def has_board_records(submission: Submission) -> bool:
     return submission.manifest.dataset.fingerprint == _fingerprint(*_selection(submission))
 
 
-def _selection(submission: Submission) -> tuple[str, int | None]:
+def _selection(submission: Submission) -> tuple[str, int | None, str]:
     dataset = submission.manifest.dataset
-    return ",".join(dataset.tasks), dataset.limit
+    return ",".join(dataset.tasks), dataset.limit, dataset.language
 
 
 @lru_cache(maxsize=4)
-def _selected(tasks: str, limit: int | None) -> tuple[dict[str, Any], ...]:
-    return tuple(chosen_rows(tasks, limit))
+def _selected(tasks: str, limit: int | None, language: str) -> tuple[dict[str, Any], ...]:
+    return tuple(chosen_rows(tasks, limit, language))
 
 
 @lru_cache(maxsize=4)
-def _fingerprint(tasks: str, limit: int | None) -> str:
-    return fingerprint(_selected(tasks, limit))
+def _fingerprint(tasks: str, limit: int | None, language: str) -> str:
+    return fingerprint(_selected(tasks, limit, language))
 
 
 @lru_cache(maxsize=8)
-def _prompts_hash(tasks: str, limit: int | None, sap: tuple[str, ...]) -> str:
+def _prompts_hash(tasks: str, limit: int | None, language: str, sap: tuple[str, ...]) -> str:
     principles = set(sap) if set(sap) != set(SAP) else True
-    return prompts_hash(prompt_of(record, principles) for record in _selected(tasks, limit))
+    return prompts_hash(prompt_of(record, principles) for record in _selected(tasks, limit, language))
 
 
 def _records_of(submission: Submission, allow_partial: bool) -> Records:
     records = board_records(submission)
-    if len(records) < FULL_SIZE and not allow_partial:
+    full = full_size(submission.manifest.dataset.language)
+    if len(records) < full and not allow_partial:
         raise H2HTalkError(
-            f"a partial run of {len(records)} records; this board takes full runs of {FULL_SIZE:,}: "
+            f"a partial run of {len(records)} records; this board takes full runs of {full:,}: "
             "run again without --limit and --tasks"
         )
     return records

@@ -1,6 +1,15 @@
 """The folders of dataset, metric and leaderboard, with exactly the files of their repositories."""
 
-__all__ = ["BENCHMARK", "KINDS", "NEXT_STEPS", "check_card", "empty_folder", "name_of_repo", "prepare_folder"]
+__all__ = [
+    "BENCHMARK",
+    "KINDS",
+    "NEXT_STEPS",
+    "check_card",
+    "complete_languages",
+    "empty_folder",
+    "name_of_repo",
+    "prepare_folder",
+]
 
 import re
 import shutil
@@ -13,6 +22,8 @@ import yaml
 import h2htalk_datasets
 from h2htalk_datasets.builder import DESCRIPTION
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.languages import LANGUAGES, Language
+from h2htalk_datasets.loading import manifest
 from h2htalk_datasets.tasks import TASKS
 
 KINDS = {"dataset": "dataset", "metric": "space", "leaderboard": "space", "results": "model"}
@@ -123,8 +134,18 @@ def _benchmark() -> dict[str, Any]:
         "name": "H2HTalk",
         "description": DESCRIPTION,
         "evaluation_framework": "h2htalk",
-        "tasks": [{"id": name, "config": name, "split": "test"} for name in TASKS],
+        "tasks": [
+            {"id": config, "config": config, "split": "test"}
+            for language in complete_languages()
+            for config in (f"{task}{language.config_suffix}" for task in TASKS)
+        ],
     }
+
+
+def complete_languages() -> list[Language]:
+    """The languages that have all records of Table 1; only these are benchmarks on the Hub."""
+    counts = {task.name: task.count for task in TASKS.values()}
+    return [language for language in LANGUAGES.values() if manifest(language.code)["counts"] == counts]
 
 
 def _metric(folder: Path, repo: str) -> None:

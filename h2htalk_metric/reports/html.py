@@ -74,7 +74,8 @@ def _overall(code: str, scores: RunScores) -> tuple[str, str, str]:
     """Language, Overall and its interval as text."""
     overall = scores.intervals().get(OVERALL)
     name = LANGUAGES[code].native_name
-    return (name, shown(overall.value), ends(overall, ".1f")) if overall else (name, "–", "")
+    interval = ends(overall, ".1f") if overall and overall.defined else ""
+    return name, shown(overall.value) if overall else "–", interval
 
 
 def _body(run: Run, section: Section) -> Markup:

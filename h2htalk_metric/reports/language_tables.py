@@ -42,7 +42,7 @@ def _side_by_side(scores: Mapping[str, RunScores]) -> Table:
     for code, of_language in scores.items():
         name = LANGUAGES[code].native_name
         columns += [Column(f"{name}: n", narrow=False), Column(f"{name}: S"), Column("95% interval", narrow=False)]
-        columns += [Column(f"{name}: format")]
+        columns += [Column(f"{name}: format", narrow=False)]
         intervals, lines = of_language.intervals(), of_language.by_task().to_dict("index")
         for cell, row in cells.items():
             line, interval = lines.get(cell), intervals.get(cell)
@@ -70,7 +70,12 @@ def _gaps(one: str, other: str, scores: Mapping[str, RunScores]) -> Table:
     names = [LANGUAGES[code].name for code in (one, other)]
     return Table(
         f"{names[1]} minus {names[0]}",
-        (Column("config", "text"), Column("gap of S"), Column("95% interval"), Column("gap of format, points")),
+        (
+            Column("config", "text"),
+            Column("gap of S"),
+            Column("95% interval"),
+            Column("gap of format, points", narrow=False),
+        ),
         tuple(rows),
         notes=(
             "The records of the two languages are different ones, so the intervals of both enter: the half-widths are "

@@ -135,6 +135,9 @@ def check_comparable(first: RunScores, second: RunScores) -> None:
         H2HTalkError: they were not; names the first difference.
 
     """
+    languages = [scores.items["language"].iat[0] for scores in (first, second)]
+    if languages[0] != languages[1]:
+        raise H2HTalkError(f"the runs are in different languages ({languages[0]} against {languages[1]})")
     for key in _SAME_METRIC:
         one, other = first.signature.get(key), second.signature.get(key)
         if one != other:

@@ -183,7 +183,9 @@ class _PartOfRun(Run):
         own = self._whole.manifest["dataset"]["languages"][self._language]
         n = sum(record["language"] == self._language for record in self._whole.records)
         dataset = self._whole.manifest["dataset"] | {"fingerprint": own, "languages": {self._language: own}, "n": n}
-        return self._whole.manifest | {"dataset": dataset}
+        prompts = dict(self._whole.manifest["prompts"])
+        prompts["hash"] = prompts.pop("languages")[self._language]
+        return self._whole.manifest | {"dataset": dataset, "prompts": prompts}
 
     @cached_property
     def predictions(self) -> list[dict[str, Any]]:

@@ -33,6 +33,7 @@ DATASET = {"README.md", "LICENSE", "eval.yaml", "data/en/manifest.json"}
 DATASET |= {f"data/en/{config}.parquet" for config in (*TASKS, *PROBE_SETS, MEMORY)} | {
     f"figures/{name}" for name in FIGURES
 }
+DATASET |= {"data/zh/manifest.json", *(f"data/zh/{task}.parquet" for task in TASKS)}
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -164,7 +165,7 @@ def test_the_dataset_is_uploaded_byte_for_byte_also_twice(dataset):
         assert server.repos == {"dataset/my-team/talk": files_in(dataset)}
         assert server.created[0]["type"] == "dataset"
         puts = [call for call in server.calls if call.startswith("PUT")]
-        assert len(puts) == 2 * (len(TASKS) + len(PROBE_SETS) + 6)  # Parquet files and figures go as large files
+        assert len(puts) == 2 * (2 * len(TASKS) + len(PROBE_SETS) + 6)  # Parquet files and figures go as large files
         assert "POST /api/datasets/my-team/talk/commit/main" in server.calls
 
 
