@@ -12,7 +12,7 @@ import yaml
 
 from h2htalk_datasets.answer_format import strip_scaffold
 from h2htalk_datasets.corpus.check import Check, per_file, share, worst_file
-from h2htalk_datasets.corpus.names import prompt_text
+from h2htalk_datasets.corpus.names import allowed_words, prompt_text
 from h2htalk_datasets.languages import LANGUAGES, is_sentinel
 from h2htalk_datasets.schema import Record
 
@@ -91,8 +91,8 @@ def commands(text: str) -> list[str]:
 
 def name_problem(record: Record, text: str) -> str | None:
     """Names with a title or a prefix in a reference that its prompt does not have."""
-    shown = prompt_text(record)
-    unknown = [name for name in chinese_names(strip_scaffold(text)) if name not in shown]
+    shown, allowed = prompt_text(record), allowed_words(record.id)
+    unknown = [name for name in chinese_names(strip_scaffold(text)) if name not in shown and name not in allowed]
     return f"not in the prompt: {', '.join(unknown)}" if unknown else None
 
 

@@ -1,6 +1,6 @@
 """Find names in a reference that its prompt does not mention; a reader would not know who or what they are."""
 
-__all__ = ["prompt_text", "unknown_names"]
+__all__ = ["allowed_words", "prompt_text", "unknown_names"]
 
 import re
 from functools import cache
@@ -37,7 +37,7 @@ def unknown_names(record: Record, text: str | None = None) -> list[str]:
 
     """
     text = strip_scaffold(_MEMORY_LABELS.sub("", record.reference if text is None else text))
-    explained = _words_and_parts(prompt_text(record)) | _allowed_words(record.id)
+    explained = _words_and_parts(prompt_text(record)) | allowed_words(record.id)
     unknown = []
     for line in text.splitlines():
         for match in _CAPITALIZED.finditer(line):
@@ -64,7 +64,8 @@ def _words_and_parts(text: str) -> set[str]:
     return complete | {part for word in complete for part in word.split("-")}
 
 
-def _allowed_words(identity: str) -> set[str]:
+def allowed_words(identity: str) -> set[str]:
+    """Return the names that a record may use although its prompt does not show them, in lower case."""
     allowed = _allowed_names()
     return {word.lower() for word in (*allowed["everywhere"], *allowed["records"].get(identity, {}))}
 
