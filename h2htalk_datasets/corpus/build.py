@@ -1,6 +1,6 @@
 """`h2htalk corpus build`: YAML sources to Parquet and a manifest; the same sources always give the same bytes."""
 
-__all__ = ["DATA", "build"]
+__all__ = ["DATA", "build", "record_row", "summary", "write_parquet"]
 
 import json
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def build(
     """
     records, checks = check_corpus(source_files(sources, language), partial=partial, language=language)
     columns = features()
-    rows = [_row(record, columns) for record in records]
+    rows = [record_row(record, columns) for record in records]
     tasks = {task: [row for row in rows if row["task"] == task] for task in TASKS}
     probes, probe_checks = _probe_sets(tasks) if language == "en" else ({}, [])
     checks += probe_checks
@@ -64,10 +64,10 @@ def build(
     folder = out / language
     folder.mkdir(parents=True, exist_ok=True)
     for name, own_rows in tasks.items():
-        _write_parquet(own_rows, columns, folder / f"{name}.parquet")
+        write_parquet(own_rows, columns, folder / f"{name}.parquet")
     for name, own_rows in probes.items():
-        _write_parquet(own_rows, features_of(name), folder / f"{name}.parquet")
-    manifest = {"language": language} | _summary(tasks) | {"fingerprint": fingerprint(rows), "probes": _summary(probes)}
+        write_parquet(own_rows, features_of(name), folder / f"{name}.parquet")
+    manifest = {"language": language} | summary(tasks) | {"fingerprint": fingerprint(rows), "probes": summary(probes)}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
     return manifest["counts"], checks
 
@@ -89,19 +89,22 @@ def _raise_on_failure(checks: Sequence[Check]) -> None:
         raise H2HTalkError("the corpus is not built, checks failed:\n" + "\n".join(lines))
 
 
-def _summary(sets: dict[str, Rows]) -> dict[str, Any]:
+def summary(sets: dict[str, Rows]) -> dict[str, Any]:
+    """Counts and fingerprints of tasks or probe sets, for a manifest."""
     return {
         "counts": {name: len(rows) for name, rows in sets.items()},
         "fingerprints": {name: fingerprint(rows) for name, rows in sets.items()},
     }
 
 
-def _row(record: Record, columns: Iterable[str]) -> dict[str, Any]:
+def record_row(record: Record, columns: Iterable[str]) -> dict[str, Any]:
+    """A record as a row of the dataset, with its messages."""
     values = record.model_dump() | {"messages": render(record)}
     return {column: values[column] for column in columns}
 
 
-def _write_parquet(rows: Rows, columns: "Features", file: Path) -> None:
+def write_parquet(rows: Rows, columns: "Features", file: Path) -> None:
+    """Write rows; the same rows always give the same bytes."""
     import pyarrow
     import pyarrow.parquet
 

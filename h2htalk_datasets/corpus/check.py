@@ -4,7 +4,7 @@ __all__ = ["Check", "per_file", "share", "worst_file"]
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from h2htalk_datasets.schema import Record
@@ -22,6 +22,7 @@ class Check:
         limit: the largest allowed value, or the smallest if `at_least`.
         at_least: whether the limit is a lower one.
         offenders: lines ``where: what``; also listed when a share is within its limit.
+        is_advice: whether a violation is only reported, as for a corpus of one's own.
 
     """
 
@@ -30,12 +31,17 @@ class Check:
     limit: float
     at_least: bool = False
     offenders: list[str] = field(default_factory=list)
+    is_advice: bool = False
 
     @classmethod
     def no_offenders(cls, rule: str, offenders: Iterable[str]) -> "Check":
         """A check that fails if there is any offender."""
         lines = list(offenders)
         return cls(rule, len(lines), 0, offenders=lines)
+
+    def as_advice(self, about: str) -> "Check":
+        """The same check, whose violation is only reported; `about` stands before its rule."""
+        return replace(self, rule=f"{about}: {self.rule}", is_advice=True)
 
     @property
     def passed(self) -> bool:

@@ -88,11 +88,15 @@ class AuthoredRecord(Strict):
 
 
 class Relationship(Strict):
-    """One companion and one user with a shared past, and all their records."""
+    """One companion and one user with a shared past, and all their records.
+
+    In the shipped corpus the folder says the language; a file of another corpus says it itself.
+    """
 
     id: Annotated[str, Field(pattern=r"^\d{1,3}-\S+$")]  # its number is part of its records' ids
     companion: Companion
     user: User
+    language: Literal[tuple(LANGUAGES)] | None = None  # type: ignore[valid-type]
     memories: list[StoredMemory]
     records: dict[str, list[AuthoredRecord]]
 
@@ -195,7 +199,7 @@ def read_sources(files: Iterable[Path], language: str = "en") -> tuple[list[Reco
 
     Args:
         files: the files, in the order of the records.
-        language: language of the records.
+        language: language of the records of a file that does not name its own.
 
     Returns:
         The records without messages, and all errors, one line each with file, record and field.
@@ -209,7 +213,7 @@ def read_sources(files: Iterable[Path], language: str = "en") -> tuple[list[Reco
         except H2HTalkError as error:
             errors.extend(str(error).splitlines())
             continue
-        own_records, own_errors = _to_records(relationship, language)
+        own_records, own_errors = _to_records(relationship, relationship.language or language)
         records.extend(own_records)
         errors.extend(f"{file.name}: {error}" for error in own_errors)
     return records, errors

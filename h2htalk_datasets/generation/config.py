@@ -13,6 +13,7 @@ __all__ = [
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -23,11 +24,14 @@ from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.engines.base import Prompt
 from h2htalk_datasets.generation.requests import principles_of, prompts_hash
 from h2htalk_datasets.languages import LANGUAGES
-from h2htalk_datasets.prompts import SAP
+from h2htalk_datasets.own_data import OwnData, load_data
+from h2htalk_datasets.prompts import SAP, describe_templates
 from h2htalk_datasets.tasks import TASKS
 
 # Options that other commands have too.
-LanguageOption = Annotated[str, Option(help="Languages of the records: 'en', 'zh', or 'en,zh' for both.")]
+LanguageOption = Annotated[
+    str | None, Option(help="Languages: 'en', 'zh', or 'en,zh' for both. Default: en, or all of --data.")
+]
 TasksOption = Annotated[str, Option(help="Config names separated by commas, or 'all'.")]
 ThinkingOption = Annotated[int, Option(min=0, help="Extra tokens for <think> blocks, which are cut from the answer.")]
 DevicesOption = Annotated[int, Option(min=1, help="GPUs that one process uses for its copy of the model.")]
@@ -45,7 +49,7 @@ class Settings:
     model: Annotated[str, Option(help="A Hub id, a folder, 'demo', or the model's name at --base-url.")]
     tasks: TasksOption = "all"
     limit: Annotated[int | None, Option(help="Records per task, evenly spaced over the task. Default: all.")] = None
-    language: LanguageOption = "en"
+    language: LanguageOption = None
     sap: Annotated[str, Option(help="'all', 'none', or principles of the persona separated by commas.")] = "all"
     batch_size: Annotated[
         int | None,
@@ -72,8 +76,19 @@ class Settings:
     base_url: Annotated[str | None, Option(help="Base URL of an OpenAI-compatible server.")] = None
     max_connections: Annotated[int, Option(min=1, help="Concurrent requests to the server.")] = 16
     timeout: Annotated[float, Option(min=1, help="Seconds per attempt of a request.")] = 120.0
+    data: Annotated[
+        str | None, Option(help="Your own records: a folder of relationship files, a built dataset, or a Hub id.")
+    ] = None
+    prompts: Annotated[
+        str | None, Option(help="Folder of prompt templates of your own, which replace shipped ones of the same name.")
+    ] = None
     probe: str | None = None
     persona_text: str = ""
+
+    @cached_property
+    def own_data(self) -> OwnData | None:
+        """The records of ``data``; None if the run answers shipped records."""
+        return load_data(self.data) if self.data else None
 
 
 def build_manifest(
@@ -103,11 +118,13 @@ def build_manifest(
             "tasks": [settings.probe] if settings.probe else [task for task in TASKS if task in _tasks_of(prompts)],
             "limit": settings.limit,
             "n": len(records),
+            **({"data": {"name": data.name, "source": data.source}} if (data := settings.own_data) else {}),
         },
         "prompts": {
             "sap": list(SAP) if principles is True else sorted(principles or ()),
             "hash": prompts_hash(prompts),
             **_prompts_of_languages(records, prompts),
+            **({"templates": describe_templates(settings.prompts)} if settings.prompts else {}),
             **({"persona_text": text_hash(settings.persona_text)} if settings.persona_text else {}),
         },
         "model": dict(model),

@@ -78,13 +78,14 @@ def records_of_settings(settings: Settings) -> list[dict[str, Any]]:
     """Return the records that the settings of a run name."""
     if settings.probe:
         return chosen_probes(settings.probe, settings.limit)
-    return chosen_rows(settings.tasks, settings.limit, settings.language)
+    return chosen_rows(settings.tasks, settings.limit, settings.language, settings.own_data)
 
 
 def prompts_of_settings(settings: Settings, records: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     """Return what a model gets for records, with the persona and the limits of the settings."""
     principles = principles_of(settings.sap)
-    return [prompt_of(record, principles, settings.thinking_tokens, settings.persona_text) for record in records]
+    options = (principles, settings.thinking_tokens, settings.persona_text, settings.prompts)
+    return [prompt_of(record, *options) for record in records]
 
 
 def make_engine(settings: Settings, state: DistributedState) -> Engine:

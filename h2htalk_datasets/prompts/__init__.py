@@ -10,6 +10,7 @@ __all__ = [
     "SAP",
     "Principle",
     "chat_text",
+    "describe_templates",
     "fold_system",
     "for_template",
     "principles",
@@ -24,6 +25,7 @@ from h2htalk_datasets.prompts.chat_template import PROMPT_DATE, chat_text, fold_
 from h2htalk_datasets.prompts.rendering import (
     SAP,
     Principle,
+    describe_templates,
     principles,
     render,
     render_memory,

@@ -88,6 +88,7 @@ class DatasetPart(_Open):
     tasks: Annotated[list[str], Field(min_length=1, max_length=20)]
     limit: Annotated[int, Field(ge=1)] | None
     n: int
+    data: dict[str, str] | None = None
 
     @property
     def language(self) -> str:

@@ -142,6 +142,11 @@ def _prompts_hash(tasks: str, limit: int | None, language: str, sap: tuple[str, 
 
 
 def _records_of(submission: Submission, allow_partial: bool) -> Records:
+    if submission.manifest.dataset.data:
+        raise H2HTalkError(
+            "the run answers records of your own (--data), and this board only ranks runs over the shipped records; "
+            "compare such runs with `h2htalk compare`"
+        )
     records = board_records(submission)
     full = full_size(submission.manifest.dataset.language)
     if len(records) < full and not allow_partial:

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.requests import templates_of
 from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.prompts import render
 from h2htalk_metric.judge.judged_run import JudgedRun, read_judged
@@ -83,9 +84,10 @@ def read_answers(run: Run) -> list[Answer]:
     scores = read_scores(run)
     if [line["id"] for line in run.predictions] != scores.items["id"].tolist():
         raise H2HTalkError(f"{run.path} has scores of other records than its answers; run: h2htalk score {run.path}")
-    rows, principles = scores.items.to_dict("records"), run.manifest["prompts"]["sap"]
+    rows = scores.items.to_dict("records")
+    principles, templates = run.manifest["prompts"]["sap"], templates_of(run.manifest)
     answers = [
-        _answer(row, record, line["prediction"], principles)
+        _answer(row, record, line["prediction"], render(record, principles, templates))
         for row, record, line in zip(rows, run.records, run.predictions, strict=True)
     ]
     judged = read_judged(run)
@@ -120,8 +122,9 @@ def packed(answers: Sequence[Answer]) -> str:
     return base64.b64encode(gzip.compress(json.dumps(content, ensure_ascii=False).encode(), mtime=0)).decode()
 
 
-def _answer(row: Mapping[str, Any], record: dict[str, Any], prediction: str, principles: Sequence[str]) -> Answer:
-    messages = render(record, principles)
+def _answer(
+    row: Mapping[str, Any], record: dict[str, Any], prediction: str, messages: Sequence[Mapping[str, str]]
+) -> Answer:
     text = clean(prediction)
     count = LANGUAGES[record["language"]].count
     error = row["format_error"] if isinstance(row["format_error"], str) else ""

@@ -215,7 +215,7 @@ def provenance(manifest: Mapping[str, Any], *signatures: Mapping[str, Any]) -> S
     batch = f", batch size {generation['batch_size']}" if "batch_size" in generation else ""
     facts = (
         *_model_facts(manifest["model"]),
-        f"records: {dataset['n']}{limit}",
+        f"records: {dataset['n']}{limit}" + (f", own data {dataset['data']['name']}" if "data" in dataset else ""),
         f"persona (SAP): {', '.join(manifest['prompts']['sap']) or 'none'}",
         f"temperature {generation['temperature']}, seed {generation['seed']}{batch}",
     )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.generation.requests import templates_of
 from h2htalk_datasets.prompts import render, render_probe
 from h2htalk_metric.judge.judge_items import JudgeItem, judge_items
 from h2htalk_metric.judge.panel import Panel
@@ -195,6 +196,8 @@ def _review_item(run: Run, record: dict[str, Any], item: JudgeItem, choice: Choi
         shown = parts_of(render_probe(record, sap=False), record["persona"])
         parts = (*shown, Part("For this answer", item.item_context or ""))
     else:
-        parts = parts_of(render(record, set(run.manifest["prompts"]["sap"])), record["persona"])
+        parts = parts_of(
+            render(record, set(run.manifest["prompts"]["sap"]), templates_of(run.manifest)), record["persona"]
+        )
     task = record["probe"] if run.is_probe_run else record["task"]
     return ReviewItem(item.id, task, parts, item.blocks["reference"], item.blocks["answer"], item.rubric, *choice)

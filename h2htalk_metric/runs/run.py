@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.fingerprint import fingerprint
-from h2htalk_datasets.generation.requests import languages_of, records_of_manifest
+from h2htalk_datasets.generation.requests import chosen_rows, data_of, languages_of, records_of_manifest
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.languages import LANGUAGES
-from h2htalk_datasets.loading import records_of
 from h2htalk_datasets.tasks import PROBE_SETS, TASKS
 
 Result = TypeVar("Result")
@@ -148,14 +147,9 @@ class Run:
         return {line["id"]: line["prediction"] for line in self.predictions}
 
     def _task_records(self) -> list[dict[str, Any]]:
-        tasks = {line["task"] for line in self.predictions}
-        installed = {
-            row["id"]: row
-            for language in self.languages
-            for task in TASKS
-            if task in tasks
-            for row in records_of(task, language)
-        }
+        tasks = [task for task in TASKS if any(line["task"] == task for line in self.predictions)]
+        languages = ",".join(self.languages)
+        installed = {row["id"]: row for row in chosen_rows(",".join(tasks), None, languages, data_of(self.manifest))}
         unknown = [line["id"] for line in self.predictions if line["id"] not in installed]
         if unknown:
             raise H2HTalkError(f"{len(unknown)} ids are not in the installed dataset, the first: {unknown[0]}")
