@@ -9,7 +9,7 @@ the ranks share the records, rank 0 scores, and every rank has the same results.
 
 __all__ = ["H2HTalkCallback", "ready_for_generation"]
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,6 +39,8 @@ class H2HTalkCallback(TrainerCallback):
         trainer: its log receives the results.
         tasks: configs joined by commas, or ``all``.
         limit: records per task, drawn evenly over the config.
+        records: what is answered in place of `tasks` and `limit`, for instance one part of
+            :func:`h2htalk_datasets.splits.split_by_relationship`.
         embedder: for SS, as in :func:`h2htalk_metric.score`. Rank 0 loads it once here, so that a wrong name fails
             before the training, then at each evaluation; on a GPU its memory is freed afterwards. None: a light mode
             without embeddings, which logs the six lexical components and their mean as ``lexical``, and never S.
@@ -58,6 +60,7 @@ class H2HTalkCallback(TrainerCallback):
         *,
         tasks: str = "all",
         limit: int = 8,
+        records: Sequence[Mapping[str, Any]] | None = None,
         embedder: str | None = DEFAULT_EMBEDDER,
         batch_size: int = 8,
         fold_system: bool = False,
@@ -69,7 +72,7 @@ class H2HTalkCallback(TrainerCallback):
             )
         self._trainer, self._embedder = trainer, embedder
         self._batch_size, self._fold = batch_size, fold_system
-        self._rows = chosen_rows(tasks, limit)
+        self._rows = chosen_rows(tasks, limit) if records is None else list(records)
         self._prompts: list[Prompt] = [prompt_of(row, sap=True) for row in self._rows]
         if embedder is not None and PartialState().is_main_process:
             load_embedder(embedder)

@@ -7,6 +7,7 @@ import typer
 from h2htalk_datasets.generation.cli import current_name, generate_command, run_app
 from h2htalk_metric.cli import runs
 from h2htalk_metric.cli.compare import compare
+from h2htalk_metric.cli.contamination import contamination_command
 from h2htalk_metric.cli.corpus import corpus_app, describe, new_relationship
 from h2htalk_metric.cli.export import export_command
 from h2htalk_metric.cli.judge import judge_command
@@ -46,6 +47,7 @@ app.command("submit")(submit)
 app.command("export")(export_command)
 app.command("publish")(publish_command)
 app.command("describe")(describe)
+app.command("check-contamination")(contamination_command)
 app.add_typer(corpus_app, name="corpus")
 app.command("new-relationship")(new_relationship)
 

@@ -53,7 +53,7 @@ def comparison_page(groups: Sequence[RunGroup], sizes: Mapping[tuple[str, str], 
         .get_template("comparison.html.jinja")
         .render(
             groups=groups,
-            num_runs=sum(len(group.runs) for group in groups),
+            num_runs=len({run.path for group in groups for run in group.runs.values()}),
             sections=bodies,
             style=Markup((TEMPLATES / "report.css").read_text("utf-8")),
         )
