@@ -8,7 +8,7 @@ from pathlib import Path
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import read_json_lines
-from h2htalk_metric.leaderboard.from_run import make_submission
+from h2htalk_metric.leaderboard.from_run import make_submissions
 from h2htalk_metric.leaderboard.storage import Storage
 from h2htalk_metric.leaderboard.submission import digest_of, pack
 from h2htalk_metric.reports.comparison_page import write_comparison
@@ -27,7 +27,7 @@ class EntryResult:
     Attributes:
         name: of the entry.
         model: its model.
-        overall: Overall times 100; None without all eleven configs, or if it is not scored.
+        overall: Overall times 100; None without all eleven configs, with several languages, or if it is not scored.
         is_scored: whether the run is complete and scored.
         failure: why its last process failed, or "".
         seconds: of all its processes.
@@ -98,7 +98,7 @@ class Sweep:
         return EntryResult(
             name=entry.name,
             model=entry.model,
-            overall=read_scores(run).row()["Overall"] if is_scored else None,
+            overall=read_scores(run).row()["Overall"] if is_scored and len(run.languages) == 1 else None,
             is_scored=is_scored,
             failure=totals.failure,
             seconds=totals.seconds,
@@ -124,9 +124,10 @@ class Sweep:
         """Runs over some of the records are on the board as partial ones."""
         try:
             board = Storage(self.folder / "board", allow_partial=True)
-            submission = make_submission(self.run_folder(entry), entry.bracket, entry.name)
-            if digest_of(submission) not in {row.digest for row in board.rows()}:
-                board.submit(pack(submission))
+            shown = {row.digest for row in board.rows()}
+            for submission in make_submissions(self.run_folder(entry), entry.bracket, entry.name).values():
+                if digest_of(submission) not in shown:
+                    board.submit(pack(submission))
         except (H2HTalkError, OSError) as error:
             self.log.ended(entry.name, "board", 0, 2, str(error))
             return False
