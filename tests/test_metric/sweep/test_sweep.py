@@ -1,6 +1,7 @@
 """`h2htalk sweep`: three models of which one fails, a kill and a resume, and one Slurm job per model."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -8,8 +9,10 @@ import time
 import psutil
 import pytest
 from helpers.commands import h2htalk
+from helpers.judge_scripts import by_content
 from helpers.launch import free_port
 from helpers.paths import ROOT
+from helpers.servers import scripted
 from helpers.slurm import slurm_environment
 
 from h2htalk_metric.leaderboard.storage import Storage
@@ -74,6 +77,23 @@ def test_a_killed_sweep_leaves_no_process_behind_and_continues(tiny_model, tmp_p
     assert done.returncode == 0, done.stdout + done.stderr
     assert len((out / "one" / "predictions.jsonl").read_text().splitlines()) == 6
     assert summary(out)["one"]["seconds"] > 1
+
+
+@pytest.mark.slow
+def test_runs_are_judged_once_and_compared_by_j_and_a_model_may_have_several_processes(tiny_model, tmp_path):
+    plans = {"model": str(tiny_model), "tasks": "ItineraryBasic", "limit": 2}
+    file = models_file(tmp_path, tiny_model, one=plans, two={**plans, "sap": "none", "processes": 2})
+    out = tmp_path / "out"
+    with scripted(by_content) as server:
+        command = ["sweep", file, "--out", out, "--judge", "j", "--base-url", server.url]
+        done = h2htalk(*command, env=os.environ | {"OPENAI_API_KEY": "x"})
+        assert done.returncode == 0, done.stdout + done.stderr
+        num_requests = len(server.requests)
+        assert h2htalk(*command, env=os.environ | {"OPENAI_API_KEY": "x"}).returncode == 0
+    assert num_requests > 0 and len(server.requests) == num_requests
+    assert (steps(out, "one"), steps(out, "two")) == (["run", "judge"], ["run", "judge"])
+    assert {file.stem.rsplit("-", 1)[1] for file in (out / "two" / "shards").iterdir()} == {"rank0", "rank1"}
+    assert "<h2>Judged</h2>" in (out / "compare.html").read_text()
 
 
 @pytest.mark.slow
