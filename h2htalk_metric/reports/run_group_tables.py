@@ -48,7 +48,11 @@ def ranking(group: RunGroup) -> Table:
     rows = []
     for label, mean in group.means.items():
         test = group.tests.get((best, label))
-        behind = "" if test is None else (f"{-test.difference:+.2f}", ends(Interval(0, -test.high, -test.low), "+.2f"))
+        behind: Cell = ""
+        if test is not None:
+            interval = Interval(-test.difference, -test.high, -test.low)
+            value = f"{interval.value:+.2f}"
+            behind = (value, ends(interval, "+.2f")) if interval.defined else value
         cells: tuple[Cell, ...] = (
             label,
             " ".join(group.letters[label]),
@@ -82,7 +86,10 @@ def _no_power(group: RunGroup) -> list[str]:
     clusters = min(test.clusters for test in group.tests.values())
     if 2 * len(group.tests) / 2**clusters < LEVEL:
         return []
-    return [f"With {clusters} clusters and {len(group.tests)} pairs of runs no difference can reach p (Holm) < 0.05."]
+    return [
+        f"Relationships: {clusters}, pairs of runs: {len(group.tests)}. With so few relationships no difference can reach "
+        "p (Holm) < 0.05."
+    ]
 
 
 def configs(group: RunGroup) -> Table:
@@ -202,7 +209,9 @@ def _signature(group: RunGroup) -> Sequence[str | Code]:
 
 
 def _with_interval(interval: Interval | None) -> Cell:
-    return "-" if interval is None else (shown(interval.value), ends(interval, ".1f"))
+    if interval is None:
+        return "-"
+    return (shown(interval.value), ends(interval, ".1f")) if interval.defined else shown(interval.value)
 
 
 def _value_and_ends(interval: Interval) -> tuple[str, str]:
