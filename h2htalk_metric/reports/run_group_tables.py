@@ -87,8 +87,8 @@ def _no_power(group: RunGroup) -> list[str]:
     if 2 * len(group.tests) / 2**clusters < LEVEL:
         return []
     return [
-        f"Relationships: {clusters}, pairs of runs: {len(group.tests)}. With so few relationships no difference can reach "
-        "p (Holm) < 0.05."
+        f"Relationships: {clusters}, pairs of runs: {len(group.tests)}. With so few relationships no difference can "
+        "reach p (Holm) < 0.05."
     ]
 
 
