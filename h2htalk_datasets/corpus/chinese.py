@@ -18,6 +18,7 @@ from h2htalk_datasets.schema import Record
 
 _SPOKEN = ("DialogueBase", "DialogueEmotion", "DialogueSchedule", "ItineraryResponse")
 _LEXICON_FILE = Path(__file__).with_name("speech_zh.yaml")
+_HELPLINES_FILE = Path(__file__).parents[1] / "probes" / "helplines.yaml"
 _RUN, _PHRASE = 5, 8  # characters in a row that two references of one file, of two files, may not share
 _HAN = "\u4e00-\u9fff"
 _CLAUSE = re.compile(rf"[^{_HAN}A-Za-z0-9]+")
@@ -25,6 +26,7 @@ _SENTENCE = re.compile(r"(?<=[。！？!?…；\n])|(?<=[，,])")
 _HALF_WIDTH = re.compile(rf"[{_HAN}]\s*[,;:?!]\s*[{_HAN}]")
 _NOT_BUT = re.compile(r"不是[^，。]{1,12}[，,]?而是")
 _ACTIVITY = re.compile(r"^\d\d:\d\d (.+)$", re.MULTILINE)
+_CALL = re.compile(r"(?:打|拨|热线|电话)\s*[“：]?(\d{3,})")
 _SIX_TURNS = 0.08
 
 _count = LANGUAGES["zh"].count
@@ -51,6 +53,7 @@ def check_chinese(records: Sequence[Record], *, partial: bool) -> list[Check]:
         Check.no_offenders("punctuation between Chinese characters is full-width", _matching(records, _HALF_WIDTH)),
         Check.no_offenders("no 不是……而是", _matching(records, _NOT_BUT)),
         Check.no_offenders("no line break in a reference in prose", _line_breaks(records)),
+        Check.no_offenders("a number to call is a reviewed helpline or in the prompt", _unknown_numbers(records)),
         Check.no_offenders("Synthesis: the sentinel once or twice per file", _sentinels(records)),
         Check("DialogueBase: references under 30 characters", short, 0.33, at_least=True),
         Check("Dialogue: histories of 6 turns or more", six, least_six, at_least=True),
@@ -146,6 +149,14 @@ def _matching(records: Iterable[Record], pattern: re.Pattern[str]) -> Iterator[s
                 yield f"{record.relationship}: {record.id}: {match[0]!r}"
 
 
+def _unknown_numbers(records: Iterable[Record]) -> Iterator[str]:
+    for record in records:
+        for text in (record.reference, *record.alternatives):
+            for number in _CALL.findall(text):
+                if number not in _helplines() and number not in prompt_text(record):
+                    yield f"{record.relationship}: {record.id}: {number}"
+
+
 def _line_breaks(records: Iterable[Record]) -> Iterator[str]:
     with_lines = ("RecollectionSynthesis", "ItineraryMiddle", "ItineraryAdvanced")
     for record in records:
@@ -187,6 +198,12 @@ def _has_question(record: Record) -> bool:
 def _names_user(record: Record) -> bool:
     """Whether a reference has the user's full name, or what stands after the surname."""
     return record.user in record.reference or (len(record.user) > 1 and record.user[1:] in record.reference)
+
+
+@cache
+def _helplines() -> frozenset[str]:
+    """Numbers of mainland China, each reviewed with its source."""
+    return frozenset(yaml.safe_load(_HELPLINES_FILE.read_text("utf-8"))["China"])
 
 
 @cache

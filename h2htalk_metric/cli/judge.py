@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
+from h2htalk_datasets.languages import LANGUAGES, language_of
 from h2htalk_datasets.options import with_options
 from h2htalk_datasets.tasks import select_tasks
 from h2htalk_metric.cli.options import JudgeOptions, PriceOptions
@@ -41,6 +42,7 @@ def judge_command(
         typer.Option(help="Config names separated by commas, or 'all'. Default: the three that enter J (Eq. 3)."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the judge.")] = 0,
+    language: Annotated[str, typer.Option(help="Language of the fixed answers of --check: 'en' or 'zh'.")] = "en",
     check: Annotated[
         bool,
         typer.Option(
@@ -61,7 +63,7 @@ def judge_command(
     panel = replace(panel, scale=_scale(scale, run_folder))
     judges = judging.judges(panel, prices=prices, cached=not check)
     if run_folder is None:
-        _check_drift(judges, names, judging.max_connections)
+        _check_drift(judges, names, judging.max_connections, language_of(language).code)
     elif prices.dry_run:
         _print_estimate(run_folder, names, judges, panel, prices)
     else:
@@ -90,7 +92,9 @@ def _print_estimate(
     run = Run(run_folder)
     items = judge_items(run, tasks)
     if any(item.rubric.name in JUDGED_TASKS for item in items) and (run.path / "scores.parquet").exists():
-        print(certain_flags(composites_of(run), panel))
+        for code, part in run.by_language.items():
+            about = f"{LANGUAGES[code].name}: " if len(run.languages) > 1 else ""
+            print(about + certain_flags(composites_of(part), panel))
     jobs = open_jobs(run.path, items, judges, resumed(run.path, judges, panel))
     print_estimate(len(items), judges, jobs, prices)
 
@@ -111,7 +115,9 @@ def _judge(
     num_open = judge_run(run, judges, panel, max_connections=max_connections, items=items)
     is_scored = (run.path / "scores.parquet").exists()
     if is_scored and any(item.rubric.name in JUDGED_TASKS for item in items):
-        print(flag_summary(panel_scores(run), Panel.read(run.path) or panel))
+        for code, part in run.by_language.items():
+            about = f"{LANGUAGES[code].name}: " if len(run.languages) > 1 else ""
+            print(about + flag_summary(panel_scores(part), Panel.read(run.path) or panel))
     print_usage(judges)
     print_stopped(judges, num_open)
     if run.is_probe_run:
@@ -123,9 +129,9 @@ def _judge(
         print(f"report: {' and '.join(map(str, write_report(run)))}")
 
 
-def _check_drift(judges: "list[Judge]", tasks: tuple[str, ...], max_connections: int) -> None:
+def _check_drift(judges: "list[Judge]", tasks: tuple[str, ...], max_connections: int, language: str) -> None:
     from h2htalk_metric.judge.drift import check_drift
 
     for judge in judges:
-        print(check_drift(judge, max_connections=max_connections, tasks=tasks))
+        print(check_drift(judge, max_connections=max_connections, tasks=tasks, language=language))
     print_usage(judges)

@@ -108,7 +108,8 @@ def _print_flags(run_folder: Path) -> None:
     run = Run(run_folder)
     panel = Panel.read(run.path)
     if panel and (run.path / "scores.parquet").exists() and not run.is_probe_run:
-        print(flag_summary(panel_scores(run), panel))
+        for part in run.by_language.values():
+            print(flag_summary(panel_scores(part), panel))
 
 
 def _select_probe_items(run_folder: Path) -> None:

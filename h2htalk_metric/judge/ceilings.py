@@ -67,6 +67,9 @@ def ceiling_scale(run: Run) -> Scale:
         H2HTalkError: the run is not scored, or there are no ceilings for its embedder, configs or dataset version.
 
     """
+    run.check_one_language()
+    if run.languages != ["en"]:
+        raise H2HTalkError("there are no reference ceilings in this language; use --scale paper")
     embedder = read_scores(run).signature["embedder"]
     measured = read_ceilings().get(embedder, {})
     tasks = list(dict.fromkeys(composites_of(run)["task"]))

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import yaml
 
+from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.generation.concurrency import as_completed
 from h2htalk_datasets.loading import load
@@ -52,6 +53,8 @@ def load_anchors(language: str = "en", tasks: Sequence[str] = JUDGED_TASKS) -> l
 
     """
     file = Path(__file__).parent / "anchors" / f"{language}.yaml"
+    if not file.exists():
+        raise H2HTalkError(f"there are no answers of known quality in the language {language!r}")
     records = {row["id"]: row for task in tasks for row in load(task, language)}
     anchors = []
     for answer in yaml.safe_load(file.read_text("utf-8"))["answers"]:
@@ -64,7 +67,12 @@ def load_anchors(language: str = "en", tasks: Sequence[str] = JUDGED_TASKS) -> l
 
 
 def check_drift(
-    judge: Judge, *, max_connections: int = 8, folder: Path | None = None, tasks: Sequence[str] = JUDGED_TASKS
+    judge: Judge,
+    *,
+    max_connections: int = 8,
+    folder: Path | None = None,
+    tasks: Sequence[str] = JUDGED_TASKS,
+    language: str = "en",
 ) -> str:
     """Let a judge judge the anchors, store its scores, and compare them with its first check.
 
@@ -73,13 +81,14 @@ def check_drift(
         max_connections: calls in flight.
         folder: of the results; None: ``h2htalk/drift`` under ``HF_HOME``.
         tasks: whose anchors are judged; other tasks are another series of checks.
+        language: of the anchors; another language is another series, too.
 
     Returns:
         Lines of text: scores by grade, agreement with our own scores, and the change since the judge's first check
         that covers all anchors. A check that the budget stopped is not stored.
 
     """
-    anchors = load_anchors(tasks=tasks)
+    anchors = load_anchors(language, tasks)
     judgements = _judge_anchors(judge, anchors, max_connections)
     scores = {one.record_id: one.score for one in judgements if one.score is not None}
     lines = [f"{judge.name}: {len(scores)} of {len(anchors)} anchor answers judged"]

@@ -10,6 +10,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.prompts import render, render_probe
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.judge.rubric import Criterion, Rubric, load_rubric
+from h2htalk_metric.judge.wording import WORDINGS
 from h2htalk_metric.runs.run import Run, cached_per_run
 
 JUDGED_TASKS = tuple(task.name for task in TASKS.values() if task.judged)
@@ -81,7 +82,7 @@ def probe_rubric(record: Mapping[str, Any]) -> Rubric:
         Criterion(name=f"criterion_{number}", question=sentence, levels=levels)
         for number, sentence in enumerate(record["must"], 1)
     )
-    return Rubric(name="InstructionFollowing", version=1, criteria=criteria)
+    return Rubric(name="InstructionFollowing", version=1, criteria=criteria, language=record["language"])
 
 
 def probe_context(record: Mapping[str, Any]) -> str:
@@ -102,7 +103,8 @@ def probe_context(record: Mapping[str, Any]) -> str:
 def _points(record: Mapping[str, Any]) -> str | None:
     """What a good answer to a record of the eleven tasks does; None if the record does not say so."""
     points = record.get("points")
-    return "What a good answer does:\n" + "\n".join(f"- {point}" for point in points) if points else None
+    heading = WORDINGS[record["language"]].points
+    return f"{heading}\n" + "\n".join(f"- {point}" for point in points) if points else None
 
 
 def _context(messages: Sequence[Mapping[str, str]]) -> str:

@@ -138,7 +138,7 @@ def _signature(run: Run, panel: Panel) -> dict[str, Any]:
     return {
         "judge": ",".join(panel.judges),
         "rubrics": rubrics,
-        "judge_prompt": prompt_hash(),
+        "judge_prompt": prompt_hash(run.languages[0]),
         "num_explanations": panel.num_explanations,
         "judge_seed": panel.seed,
         **blending,

@@ -149,7 +149,15 @@ def item_key(
     judge = (judge_model, server) if server else (judge_model,)
     judge = (*judge, "default temperature") if default_temperature else judge
     context = (item.context, item.item_context) if item.item_context else (item.context,)
-    parts = (*judge, num_explanations, seed, prompt or prompt_hash(), item.rubric.hash, *context, *item.blocks.items())
+    parts = (
+        *judge,
+        num_explanations,
+        seed,
+        prompt or prompt_hash(item.rubric.language),
+        item.rubric.hash,
+        *context,
+        *item.blocks.items(),
+    )
     return sha256(repr(parts).encode()).hexdigest()[:16]
 
 

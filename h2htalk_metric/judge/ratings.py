@@ -86,7 +86,7 @@ def judge_ratings(run: Run | str | Path, items: Sequence[JudgeItem] | None = Non
             reasons[reason] += 1
         else:
             scores[record_id] = [position for one in of_item for position in one.position_scores.values()]
-    settings = {"num_explanations": panel.num_explanations, "seed": panel.seed, "prompt": prompt_hash()}
+    settings = {"num_explanations": panel.num_explanations, "seed": panel.seed, "prompt": prompt_hash(run.languages[0])}
     settings |= {"server": panel.server} if panel.server else {}
     if panel.default_temperature:
         settings["default_temperature"] = ",".join(panel.default_temperature)

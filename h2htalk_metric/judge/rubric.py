@@ -49,12 +49,14 @@ class Rubric(_Strict):
         name: of the task or probe set that it is for.
         version: increased with every change of wording.
         criteria: one or more.
+        language: code of its language; the hash is over the text, which tells it.
 
     """
 
     name: Text
     version: Annotated[int, Field(ge=1)]
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)]
+    language: Annotated[str, Field(exclude=True)] = "en"
 
     @property
     def hash(self) -> str:
@@ -80,6 +82,6 @@ def load_rubric(name: str, language: str = "en") -> Rubric:
         available = f"{did_you_mean(name, names)} There are: {', '.join(names) or 'none'}"
         raise H2HTalkError(f"no rubric {name!r} in language {language!r}.{available}")
     try:
-        return Rubric.model_validate(yaml.safe_load(file.read_text("utf-8")))
+        return Rubric.model_validate(yaml.safe_load(file.read_text("utf-8")) | {"language": language})
     except ValidationError as error:
         raise H2HTalkError("\n".join(f"{file.name}: {line}" for line in problems_of(error))) from None

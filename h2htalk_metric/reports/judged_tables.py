@@ -80,7 +80,8 @@ def other_tasks(rows: pd.DataFrame, panel: Panel) -> Section:
             shown(of_task["position_bias"].mean()),
         )
     columns = numbers("n", "unscored", "S", "judge_score", "95% interval", "detectable", "position bias")
-    rubrics = ", ".join(f"{task} {load_rubric(task).hash}" for task in cells)
+    language = str(rows["id"].iat[0]).partition("-")[0]
+    rubrics = ", ".join(f"{task} {load_rubric(task, language).hash}" for task in cells)
     reasons = [f"unscored, {count}: {reason[:200]}" for reason, count in rows["unscored"].value_counts().items()]
     return Section(
         "judged-others",

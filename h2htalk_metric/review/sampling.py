@@ -56,6 +56,7 @@ def start_review(
     The settings of the review contain `population`: the number of answers that the chosen ones were chosen from.
     """
     run = Run.of(run)
+    run.check_one_language()  # raters read one language, and their scores enter one J
     most = MOST if most is None and sample is None and not run.is_probe_run else most
     items = review_items(run, count=sample, most=most, controls=controls, seed=seed)
     from_all = run.is_probe_run or sample is not None

@@ -221,10 +221,17 @@ def _stored(run: Run) -> tuple[pd.DataFrame, dict[str, Any]]:
             f"scores.parquet and score.json in {run.path} are from two scorings, one of which was interrupted; "
             f"run: h2htalk score {run.path}"
         )
-    of_language = items[items["language"].isin(run.languages)]
-    if CHARACTER_COMPOSITE in of_language and of_language[CHARACTER_COMPOSITE].isna().all():
-        of_language = of_language.drop(columns=CHARACTER_COMPOSITE)
-    return of_language.reset_index(drop=True), summary
+    return _items_of_language(items, run), summary
+
+
+def _items_of_language(items: pd.DataFrame, run: Run) -> pd.DataFrame:
+    """The rows of the run's language; files of a run in one language are of that language."""
+    if "language" not in items or set(items["language"]) <= set(run.languages):
+        return items
+    own = items[items["language"].isin(run.languages)]
+    if CHARACTER_COMPOSITE in own and own[CHARACTER_COMPOSITE].isna().all():
+        own = own.drop(columns=CHARACTER_COMPOSITE)
+    return own.reset_index(drop=True)
 
 
 def _of_languages(summary: dict[str, Any], run: Run) -> dict[str, Any]:
