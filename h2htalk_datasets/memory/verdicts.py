@@ -61,16 +61,24 @@ _CHANGE = frozenset(
     "moved now new asked asking wanted want said had since became turned ended fell cancelled switched "
     "swapped postponed isnt wasnt arent dont doesnt only but should would put pushed shifted".split()
 )
+# An answer without a value that has one of these words says that something is missing.
+_ABSENT = frozenset(
+    "not no never neither nor nobody none nothing nowhere without didnt havent hasnt hadnt cant couldnt kept left "
+    "missing gap hole empty mystery".split()
+)
+_GUESS = frozenset("maybe perhaps probably".split())
 _WINDOW = 5  # tokens before a form that are searched
 
 
-def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = ()) -> str:
+def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = (), sessions: Iterable[str] = ()) -> str:
     """Judge an answer by the forms of its question.
 
     Args:
         question: family, message, accept, stale, reject and abstain, as in :class:`memory.schema.Question`.
         answer: of the companion.
         names: of companion and user; they are not values.
+        sessions: what was said before the question. Where a fact was never said, names and numbers from there are not
+            invented, and an answer that denies something and names no others abstains.
 
     Returns:
         One of :data:`VERDICTS`.
@@ -89,13 +97,19 @@ def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = ())
         return "invented" if family not in ("contradiction", "discretion") else "wrong"
     if stale:
         return "stale"
-    if abstains if family == "abstention" else accepted:
+    if family == "abstention":
+        return _verdict_on_abstention(abstains, tokens, answer, (question["message"], *names, *sessions))
+    if accepted:
         return "right"
     if abstains:
         return "abstained"
-    if not any(groups) and not _names_a_value(answer, question["message"], names):
-        return "evaded"
-    return "invented" if family == "abstention" else "wrong"
+    return "wrong" if any(groups) or _names_a_value(answer, (question["message"], *names)) else "evaded"
+
+
+def _verdict_on_abstention(abstains: bool, tokens: Sequence[str], answer: str, known: Iterable[str]) -> str:
+    if (not abstains or _GUESS.intersection(tokens)) and _names_a_value(answer, known):
+        return "invented"
+    return "right" if abstains or _ABSENT.intersection(tokens) else "evaded"
 
 
 def _claims(tokens: Sequence[str], form: str) -> bool:
@@ -114,9 +128,9 @@ def _denied(tokens: Sequence[str], start: int, end: int) -> bool:
     )
 
 
-def _names_a_value(answer: str, message: str, names: Iterable[str]) -> bool:
-    """Whether an answer has a number, a time, a weekday or a name that its message does not have."""
-    known = {token for text in (message, *names) for token in normalize(text)}
+def _names_a_value(answer: str, known_texts: Iterable[str]) -> bool:
+    """Whether an answer has a number, a time, a weekday or a name that other texts do not have."""
+    known = {token for text in known_texts for token in normalize(text)}
     days = {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
     if any((token[0].isdigit() or token in days) and token not in known for token in normalize(answer)):
         return True
