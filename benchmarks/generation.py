@@ -2,7 +2,7 @@
 
 The demo model answers the same corpus prompts in three ways, greedily, each task with its own limit of new tokens:
 lm-eval's `HFLM.generate_until` at the best of its batch sizes (measured on a part of the prompts), `model.generate`
-prompt by prompt, and our engine with its batch plan. Needs lm-eval: pip install lm-eval==0.4.13
+prompt by prompt, and our engine, which refills its rows. Needs lm-eval: pip install lm-eval==0.4.13
 
     OMP_NUM_THREADS=2 python benchmarks/generation.py [--prompts 128]
 """
@@ -20,7 +20,7 @@ from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 
 PEER_SIZES = (1, 2, 4, 8, 16)
-OUR_SIZES = (8, 16)
+OUR_ROWS = (8, 16)
 TUNING_PROMPTS = 16  # on which the peer's best batch size is measured
 
 
@@ -61,12 +61,10 @@ def plain(loaded, prompts: list[Prompt]) -> list[str]:
     return texts
 
 
-def ours(loaded, prompts: list[Prompt], batch_size: int) -> list[str]:
-    engine = TransformersEngine(loaded)
-    by_id, texts = {prompt.id: prompt for prompt in prompts}, {}
-    plan = make_plan(prompts, engine.prepare(prompts), batch_size)
-    for batch, answers in engine.stream(spec.batch(by_id, 0) for spec in plan):
-        texts.update(zip([prompt.id for prompt in batch.prompts], [answer.text for answer in answers], strict=True))
+def ours(loaded, prompts: list[Prompt], rows: int) -> list[str]:
+    engine = TransformersEngine(loaded, rows=rows)
+    plan = make_plan(prompts, engine.prepare(prompts))
+    texts = {prompt.id: answer.text for prompt, answer in engine.stream((p for unit in plan for p in unit), 0)}
     return [texts[prompt.id] for prompt in prompts]
 
 
@@ -103,15 +101,15 @@ def main() -> None:
     best = min(tuned, key=tuned.__getitem__)
     per = {"lm-eval": seconds(lambda: texts.update(peer=harness(theirs, prompts, best)))[0] / count}
     per["plain"] = seconds(lambda: texts.update(plain=plain(theirs, fourth)))[0] / len(fourth)
-    for size in OUR_SIZES:
+    for size in OUR_ROWS:
         took = seconds(lambda s=size: texts.update({f"ours {s}": ours(own, prompts, s)}))[0]
-        per[f"ours, batch size {size}"] = took / count
+        per[f"ours, {size} rows"] = took / count
     rows = [
         f"| {name} | {one:.2f} | {1 / one:.3f} | {per['lm-eval'] / one:.2f} | {per['plain'] / one:.2f} |"
         for name, one in per.items()
     ]
     tasks = ", ".join(f"{n} {task}" for task, n in Counter(prompt.task for prompt in prompts).most_common())
-    mine = texts[f"ours {OUR_SIZES[-1]}"]
+    mine = texts[f"ours {OUR_ROWS[-1]}"]
     write(
         "Generation",
         f"""
@@ -124,10 +122,10 @@ The times include tokenizing, planning and computing the prefixes, but not loadi
 |---|---:|---:|---:|---:|
 {chr(10).join(rows)}
 
-Texts of ours, batch size {OUR_SIZES[-1]}, against lm-eval's: {same(mine, texts["peer"])};
+Texts of ours, {OUR_ROWS[-1]} rows, against lm-eval's: {same(mine, texts["peer"])};
 against plain generation: {same(mine[::4], texts["plain"])};
 lm-eval's against plain generation: {same(texts["peer"][::4], texts["plain"])};
-ours at batch size {OUR_SIZES[0]} against {OUR_SIZES[-1]}: {same(texts[f"ours {OUR_SIZES[0]}"], mine)}.
+ours with {OUR_ROWS[0]} rows against {OUR_ROWS[-1]}: {same(texts[f"ours {OUR_ROWS[0]}"], mine)}.
 """,
         ["torch", "transformers", "lm-eval"],
     )

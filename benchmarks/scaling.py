@@ -18,7 +18,7 @@ from pathlib import Path
 
 from results import write
 
-ROUNDS, RELATIONSHIPS, BATCH = 3, 2, 8
+ROUNDS, RELATIONSHIPS, ROWS = 3, 2, 8
 WAYS = ("one process", "two processes", "two processes, one at half speed")
 IDEAL = (1, 2, 1.5)
 
@@ -34,16 +34,17 @@ def rounds_of_prompts() -> list[list]:
 
 
 def half_as_fast(engine) -> None:
-    """Let an engine wait after each batch for as long as the batch took."""
-    original = engine.answer
+    """Let an engine wait after each answer for as long as the work since the last one took."""
+    original = engine.stream
 
-    def answer(prompts, seed):
+    def stream(prompts, seed):
         start = time.perf_counter()
-        answers = original(prompts, seed)
-        time.sleep(time.perf_counter() - start)
-        return answers
+        for answered in original(prompts, seed):
+            time.sleep(time.perf_counter() - start)
+            yield answered
+            start = time.perf_counter()
 
-    engine.answer = answer
+    engine.stream = stream
 
 
 def work(out: Path) -> None:
@@ -61,14 +62,14 @@ def work(out: Path) -> None:
     alone.world_size = 1
     for number, prompts in enumerate(rounds_of_prompts()):
         for way in (0, 1, 2) if number % 2 == 0 else (2, 1, 0):
-            engine = TransformersEngine(loaded)  # without cached prefixes
+            engine = TransformersEngine(loaded, rows=ROWS)  # without cached prefixes
             if way == 2 and not state.is_main:
                 half_as_fast(engine)
             state.barrier()
             start = time.perf_counter()
             if state.is_main or way:
                 ranks = state if way else alone
-                answers = answer_all(engine, prompts, batch_size=BATCH, seed=0, state=ranks, key=f"{number}-{way}")
+                answers = answer_all(engine, prompts, seed=0, state=ranks, key=f"{number}-{way}")
             if state.is_main:
                 with out.open("a") as file:
                     print(number, way, time.perf_counter() - start, len(answers), file=file)
@@ -104,8 +105,8 @@ def main() -> None:
     write(
         "Scaling",
         f"""
-The demo model, {answers} prompts with their own limits of new tokens in {ROUNDS} rounds of {RELATIONSHIPS} relationships, batches of {BATCH}, one
-thread per process, without loading the model. The three ways alternate on each round's prompts.
+The demo model, {answers} prompts with their own limits of new tokens in {ROUNDS} rounds of {RELATIONSHIPS} relationships, {ROWS} rows per process, one
+thread each, without loading the model. The three ways alternate on each round's prompts.
 
 | | seconds | times one process | by round | of the ideal |
 |---|---:|---:|---:|---:|

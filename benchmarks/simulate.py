@@ -1,120 +1,171 @@
-"""How well the batch plan keeps many ranks busy: measured batch times, replayed on 1 to 512 ranks.
+"""How long a full run takes on 1 to 512 processes, and how busy they are: the work plan, replayed with measured costs.
 
-The demo model answers batches from all parts of the full corpus's plan, each three times, and the fastest time counts,
-because other guests of the machine slow some runs down. A linear fit (seconds by prompt tokens to read, decoding steps,
-and rows times steps) then predicts the time of every batch of the plan, multiplied by the ratio of a measured to a
-predicted time, chosen at random with a fixed seed. Means of several such choices are reported. The ranks claim batches
-from a queue, in the order of the plan. Two numbers result: how busy the ranks are, and how much faster than one rank
-they finish, which is less, because every rank computes the prefixes of the relationships that it answers.
+Each process has rows that decode one token per step. When an answer ends, its row takes the next prompt; the process
+claims units from the queue, as in a run. Answers are as long as the references. The costs of a step and of reading
+prompts come from this machine (the demo model), or are given for other hardware:
 
     OMP_NUM_THREADS=2 python benchmarks/simulate.py
+    python benchmarks/simulate.py --name "7B, H100" --rows 128 --step-ms 21 --read-tokens-per-second 30000
 """
 
+import argparse
 import heapq
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-import numpy as np
 from results import seconds, write
 
-from h2htalk_datasets.generation import BatchSpec, Prompt, make_plan
+from h2htalk_datasets.generation import Prompt, make_plan
 from h2htalk_datasets.generation.engines.models import load_model
-from h2htalk_datasets.generation.engines.prefix_cache import common_prefix
 from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 
-SIZES = (8, 16)
-TIMED, TIMES = 16, 3  # batches of each size, and how often each
-SAMPLES = 20  # of the ratios of measured to predicted times
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+MEASURED_PROMPTS = 24
 
 
-def features(engine, prompts: Sequence[Prompt]) -> list[float]:
-    """What a batch's time depends on: tokens to read, decoding steps, rows times steps."""
-    rows = [engine._tokens[prompt.id] for prompt in prompts]
-    cached = engine._prefix_lens[prompts[0].group][1]
-    shared = max(cached, common_prefix(rows)) if len(rows) > 1 else cached  # the batch's own prefix is read once
-    steps = max(prompt.max_new_tokens for prompt in prompts)
-    return [1.0, shared - cached + sum(len(row) - shared for row in rows), steps, steps * len(rows)]
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of what a process does.
+
+    Attributes:
+        step: decoding one token in all rows.
+        read: reading one token of a prompt.
+
+    """
+
+    step: float
+    read: float
 
 
-def timed(engine, prompts, plan: list[BatchSpec]) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Features and seconds of batches from all parts of the plan, and the seconds to compute each new prefix."""
-    batches = [plan[index * len(plan) // TIMED].batch(prompts, 0) for index in range(TIMED)]
-    took, prefixes, groups = [[] for _ in batches], [], set()
-    for _ in range(TIMES):
-        for batch, times in zip(batches, took, strict=True):
-            one_token = replace(batch.prompts[0], max_new_tokens=1)
-            first, cached = seconds(lambda prompt=one_token: engine.answer([prompt], 0), 2)
-            if groups and one_token.group not in groups:  # the first one also computes the prefix of all groups
-                prefixes.append(first - cached)
-            groups.add(one_token.group)
-            times.extend(seconds(lambda b=batch: engine.answer(b.prompts, b.seed)))
-    return np.array([features(engine, batch.prompts) for batch in batches]), np.min(took, axis=1), prefixes
+@dataclass(frozen=True)
+class Work:
+    """One prompt: what it costs.
+
+    Attributes:
+        group: its relationship.
+        prefix: tokens that a process reads once per relationship.
+        own: tokens after that.
+        new: tokens of the answer.
+
+    """
+
+    group: str
+    prefix: int
+    own: int
+    new: int
 
 
-def replay(costs: np.ndarray, groups: Sequence[str], prefix: float, ranks: int) -> tuple[float, float]:
-    """Let each rank claim the next batch as soon as it is free: seconds of all work, and until the last rank ends."""
-    free = [(0.0, rank) for rank in range(ranks)]
-    cached: list[set[str]] = [set() for _ in free]
-    work = 0.0
-    for cost, group in zip(costs, groups, strict=True):
-        now, rank = free[0]
-        took = cost + (0.0 if group in cached[rank] else prefix)
-        cached[rank].add(group)
-        work += took
-        heapq.heapreplace(free, (now + took, rank))
-    return work, max(now for now, _ in free)
+def replay(units: Sequence[Sequence[Work]], ranks: int, rows: int, costs: Costs) -> tuple[float, float]:
+    """Let each process claim the next unit as soon as a row is free.
+
+    Returns:
+        Seconds until the last process ends, and the share of all processes' time until then in which they work.
+
+    """
+    queue = iter(units)
+    processes = [_Process(queue, min(rows, -(-sum(map(len, units)) // ranks)), costs) for _ in range(ranks)]
+    waiting = [(0.0, number) for number in range(ranks)]
+    end = worked = 0.0
+    while waiting:
+        now, number = heapq.heappop(waiting)
+        took = processes[number].work()
+        if took is None:
+            end = max(end, now)
+            continue
+        worked += took
+        heapq.heappush(waiting, (now + took, number))
+    return end, worked / (end * ranks)
 
 
-def simulated(
-    costs: np.ndarray, ratios: np.ndarray, groups: Sequence[str], prefix: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Percent busy and times one rank, each of shape (samples, numbers of ranks)."""
-    samples = costs * np.random.default_rng(0).choice(ratios, (SAMPLES, len(costs)))
-    replayed = np.array([[replay(sample, groups, prefix, ranks) for ranks in RANKS] for sample in samples])
-    work, end = np.moveaxis(replayed, 2, 0)
-    return 100 * work / (end * RANKS), end[:, :1] / end
+class _Process:
+    def __init__(self, queue: Iterable[Sequence[Work]], rows: int, costs: Costs) -> None:
+        self._queue, self._rows, self._costs = iter(queue), rows, costs
+        self._own: list[Work] = []
+        self._left: list[int] = []  # tokens of the running answers
+        self._groups: set[str] = set()
+
+    def work(self) -> float | None:
+        """Fill free rows, then decode until an answer ends; returns the seconds, None when there is nothing left."""
+        read = 0
+        while len(self._left) < self._rows and (prompt := self._next()):
+            read += prompt.own + (0 if prompt.group in self._groups else prompt.prefix)
+            self._groups.add(prompt.group)
+            self._left.append(prompt.new)
+        if not self._left:
+            return None
+        steps = min(self._left)
+        self._left = [left - steps for left in self._left if left > steps]
+        return read * self._costs.read + steps * self._costs.step
+
+    def _next(self) -> Work | None:
+        if not self._own:
+            self._own = list(next(self._queue, ()))
+        return self._own.pop(0) if self._own else None
+
+
+def plan_of_work(
+    engine: TransformersEngine, tokenizer, prompts: Sequence[Prompt], references: dict[str, str]
+) -> list[list[Work]]:
+    """The work plan, with the costs of each prompt instead of its text."""
+
+    def work(prompt: Prompt) -> Work:
+        tokens, prefix = len(engine._tokens[prompt]), engine._group_prefix[prompt.group]
+        new = len(tokenizer(references[prompt.id], add_special_tokens=False)["input_ids"]) + 1
+        shared = engine._shared_prefix
+        return Work(prompt.group, prefix - shared, tokens - prefix, min(new, prompt.max_new_tokens))
+
+    return [[work(prompt) for prompt in unit] for unit in make_plan(prompts, engine.prepare(prompts))]
+
+
+def measured(engine: TransformersEngine, prompts: Sequence[Prompt], rows: int) -> Costs:
+    """Costs on this machine: answers of two lengths tell apart what steps and what reading takes."""
+    from dataclasses import replace
+
+    few = prompts[:MEASURED_PROMPTS]
+    engine.rows = rows
+    lengths = engine.prepare(few)
+    engine.answer([replace(few[0], max_new_tokens=1)], 0)  # computes the prefixes
+    times = []
+    for new in (2, 34):
+        same = [replace(prompt, max_new_tokens=new) for prompt in few]
+        engine.prepare(same)
+        times.append(seconds(lambda same=same: engine.answer(same, 0))[0])
+    waves = -(-len(few) // rows)
+    step = (times[1] - times[0]) / (32 * waves)
+    own = sum(lengths) - len(few) * engine._group_prefix[few[0].group]
+    return Costs(step, max(0.0, times[0] - 2 * waves * step) / own)
 
 
 def main() -> None:
-    engine = TransformersEngine(load_model("demo"))
-    corpus = [prompt_of(row, sap=True) for row in chosen_rows()]
-    lengths, prompts = engine.prepare(corpus), {prompt.id: prompt for prompt in corpus}
-    lines, notes, at = [], [], RANKS.index(64)
-    for size in SIZES:
-        plan = make_plan(corpus, lengths, size)
-        measured, took, prefixes = timed(engine, prompts, plan)
-        weights, *_ = np.linalg.lstsq(measured, took, rcond=None)
-        ratios = took / (measured @ weights)
-        batches = [[prompts[identity] for identity in batch.ids] for batch in plan]
-        costs = np.array([features(engine, batch) for batch in batches]) @ weights
-        groups, prefix = [batch[0].group for batch in batches], float(np.median(prefixes))
-        busy, faster = simulated(costs, ratios, groups, prefix)
-        lines += [
-            f"| {size} | {len(plan)} | busy, % | {' | '.join(f'{share:.1f}' for share in busy.mean(0))} |",
-            f"| | | times one rank | {' | '.join(f'{times:.1f}' for times in faster.mean(0))} |",
-        ]
-        notes.append(
-            f"Batch size {size}: {TIMED} batches timed, {took.min():.1f} to {took.max():.1f} s; the fit is off by "
-            f"{100 * np.abs(ratios - 1).mean():.0f}% on average; a relationship's prefix takes {prefix:.1f} s. At 64 ranks "
-            f"{len(plan) / 64:.1f} batches per rank, the longest {100 * costs.max() / (costs.sum() / 64):.0f}% of a rank's work; "
-            f"the {SAMPLES} samples are between {busy[:, at].min():.1f} and {busy[:, at].max():.1f}% busy."
-        )
+    options = argparse.ArgumentParser()
+    options.add_argument("--name", default="the demo model on this machine")
+    options.add_argument("--rows", type=int, default=16)
+    options.add_argument("--step-ms", type=float, help="milliseconds to decode one token in all rows")
+    options.add_argument("--read-tokens-per-second", type=float)
+    chosen = options.parse_args()
+    loaded = load_model("demo")
+    engine = TransformersEngine(loaded)
+    records = chosen_rows()
+    prompts = [prompt_of(row, sap=True) for row in records]
+    units = plan_of_work(engine, loaded.tokenizer, prompts, {row["id"]: row["reference"] for row in records})
+    if chosen.step_ms:
+        costs = Costs(chosen.step_ms / 1000, 1 / chosen.read_tokens_per_second)
+    else:
+        costs = measured(engine, prompts, chosen.rows)
+    results = [replay(units, ranks, chosen.rows, costs) for ranks in RANKS]
     write(
-        "Many ranks, simulated",
+        f"Many processes, simulated: {chosen.name}",
         f"""
-The full corpus's batch plan, longest first, replayed on 1 to 512 ranks; means of {SAMPLES} samples. Busy: the share of the
-ranks' time, from the start to the end of the last one, in which they work. Times one rank: every rank computes the
-prefixes of the relationships that it answers.
+The work plan of the full corpus ({len(records)} records in {len(units)} units), replayed with {chosen.rows} rows per process,
+{1000 * costs.step:.1f} ms per decoding step and {1 / costs.read:,.0f} prompt tokens read per second; answers as long as the references.
+Busy: the share of the processes' time, from the start to the end of the last one, in which they work.
 
-| batch size | batches | ranks | {" | ".join(map(str, RANKS))} |
-|---:|---:|---|{"---:|" * len(RANKS)}
-{chr(10).join(lines)}
-
-{chr(10).join(notes)}
-The limit is the number of batches per rank: the ranks end up to one batch's time apart, so smaller batches keep more
-ranks busy, and larger ones use each GPU better.
+| processes | {" | ".join(map(str, RANKS))} |
+|---|{"---:|" * len(RANKS)}
+| minutes | {" | ".join(f"{end / 60:.2f}" for end, _ in results)} |
+| busy, % | {" | ".join(f"{100 * busy:.1f}" for _, busy in results)} |
+| times one process | {" | ".join(f"{results[0][0] / end:.1f}" for end, _ in results)} |
 """,
         ["torch", "transformers"],
     )

@@ -19,6 +19,7 @@ def write_atomically(file: Path, content: str | bytes) -> None:
     try:
         with part.open("wb", buffering=0) as handle:
             write_all(handle, content.encode() if isinstance(content, str) else content)
+            os.fsync(handle.fileno())
         part.replace(file)
     except OSError:
         part.unlink(missing_ok=True)
@@ -49,11 +50,10 @@ def read_json_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def write_all(handle: FileIO, content: bytes) -> None:
-    """Write all bytes to disk. One system call may write only a part, for instance on an almost full disk."""
+    """Write all bytes to a file. One system call may write only a part, for instance on an almost full disk."""
     rest = memoryview(content)
     while rest:
         rest = rest[handle.write(rest) :]
-    os.fsync(handle.fileno())
 
 
 @contextmanager

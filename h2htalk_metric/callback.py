@@ -44,7 +44,7 @@ class H2HTalkCallback(TrainerCallback):
         embedder: for SS, as in :func:`h2htalk_metric.score`. Rank 0 loads it once here, so that a wrong name fails
             before the training, then at each evaluation; on a GPU its memory is freed afterwards. None: a light mode
             without embeddings, which logs the six lexical components and their mean as ``lexical``, and never S.
-        batch_size: prompts per batch.
+        batch_size: prompts that are decoded at once.
         fold_system: for chat templates without a system role.
 
     Raises:
@@ -86,11 +86,12 @@ class H2HTalkCallback(TrainerCallback):
         with _preserve_random_state(kwargs["model"].device.type):
             with ready_for_generation(kwargs["model"]) as model:
                 loaded = Loaded(model, kwargs["processing_class"], name="in training", revision=str(state.global_step))
-                engine = TransformersEngine(loaded, fold_system=self._fold)
+                engine = TransformersEngine(
+                    loaded, fold_system=self._fold, rows=self._batch_size, ranks=group.world_size
+                )
                 answers = answer_all(
                     engine,
                     self._prompts,
-                    batch_size=self._batch_size,
                     seed=args.seed,
                     state=group,
                     key=group.unique_key("evaluation"),

@@ -2,6 +2,8 @@
 
 __all__ = [
     "DevicesOption",
+    "EngineName",
+    "EngineOption",
     "LanguageOption",
     "Settings",
     "TasksOption",
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer import Option
 
@@ -25,10 +27,15 @@ from h2htalk_datasets.generation.engines.base import Prompt
 from h2htalk_datasets.generation.requests import principles_of, prompts_hash
 from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.own_data import OwnData, load_data
-from h2htalk_datasets.prompts import SAP, describe_templates
+from h2htalk_datasets.prompts import SAP, describe_templates, template_arguments
 from h2htalk_datasets.tasks import TASKS
 
+EngineName = Literal["transformers", "vllm", "openai"]
+
 # Options that other commands have too.
+EngineOption = Annotated[
+    EngineName | None, Option(help="What runs the model. Default: openai with --base-url, else transformers.")
+]
 LanguageOption = Annotated[
     str | None, Option(help="Languages: 'en', 'zh', or 'en,zh' for both. Default: en, or all of --data.")
 ]
@@ -50,12 +57,11 @@ class Settings:
     tasks: TasksOption = "all"
     limit: Annotated[int | None, Option(help="Records per task, evenly spaced over the task. Default: all.")] = None
     language: LanguageOption = None
+    engine: EngineOption = None
     sap: Annotated[str, Option(help="'all', 'none', or principles of the persona separated by commas.")] = "all"
     batch_size: Annotated[
         int | None,
-        Option(
-            min=1, help="Prompts per batch (recorded in run.json). Default: fit to memory. Ignored with --base-url."
-        ),
+        Option(min=1, help="Prompts that are decoded at once; it changes no answer. Default: fit to memory."),
     ] = None
     temperature: Annotated[float, Option(min=0, help="Sampling temperature; 0 is greedy.")] = 0.0
     top_p: Annotated[float, Option(min=0, max=1, help="Nucleus of sampling.")] = 1.0
@@ -67,12 +73,21 @@ class Settings:
             "--fold-system", help="Put the system text into the first user turn, for templates without a system role."
         ),
     ] = False
+    chat_template_kwargs: Annotated[
+        str, Option(help="Variables of the chat template, as JSON: '{\"enable_thinking\": false}'.")
+    ] = ""
+    allow_empty: Annotated[
+        bool, Option("--allow-empty", help="Go on when a third of the first answers are empty at the token limit.")
+    ] = False
     revision: Annotated[str | None, Option(help="Branch, tag or commit of a Hub model.")] = None
     adapter: Annotated[str | None, Option(help="Folder or Hub id of a LoRA adapter.")] = None
     dtype: Annotated[str, Option(help="auto, float32, bfloat16 or float16. auto on a CPU is float32.")] = "auto"
     attention: Annotated[str | None, Option(help="Attention implementation: sdpa, eager or flash_attention_2.")] = None
     devices_per_replica: DevicesOption = 1
     trust_remote_code: TrustOption = False
+    deterministic: Annotated[
+        bool, Option("--deterministic", help="vLLM only: kernels whose results do not depend on the batch.")
+    ] = False
     base_url: Annotated[str | None, Option(help="Base URL of an OpenAI-compatible server.")] = None
     max_connections: Annotated[int, Option(min=1, help="Concurrent requests to the server.")] = 16
     timeout: Annotated[float, Option(min=1, help="Seconds per attempt of a request.")] = 120.0
@@ -94,7 +109,6 @@ class Settings:
 def build_manifest(
     settings: Settings,
     *,
-    batch_size: int,
     records: Sequence[Mapping[str, Any]],
     prompts: Sequence[Prompt],
     model: Mapping[str, Any],
@@ -103,13 +117,12 @@ def build_manifest(
 
     Args:
         settings: options of the run.
-        batch_size: prompts per batch.
         records: the run's records, in order.
         prompts: their prompts, in the same order.
         model: identity of the engine.
 
     """
-    principles = principles_of(settings.sap)
+    principles, arguments = principles_of(settings.sap), template_arguments(settings.chat_template_kwargs)
     return {
         "format": 1,
         "dataset": {
@@ -129,11 +142,11 @@ def build_manifest(
         },
         "model": dict(model),
         "generation": {
-            "batch_size": batch_size,
             "temperature": settings.temperature,
             "top_p": settings.top_p,
             "seed": settings.seed,
             "thinking_tokens": settings.thinking_tokens,
+            **({"chat_template_kwargs": arguments} if arguments else {}),
             "max_new_tokens": _max_new_tokens(records, prompts),
         },
         "software": {name: version(name) for name in ("h2htalk", "torch", "transformers")},

@@ -12,14 +12,13 @@ from h2htalk_datasets.generation.engines.plan import make_plan
 
 
 def answer_all(
-    engine: Engine, prompts: Sequence[Prompt], *, batch_size: int, seed: int, state: DistributedState, key: str
+    engine: Engine, prompts: Sequence[Prompt], *, seed: int, state: DistributedState, key: str
 ) -> list[Answer]:
     """Answer prompts on all ranks.
 
     Args:
         engine: one on each rank, with the same weights.
         prompts: the same on every rank.
-        batch_size: prompts per batch.
         seed: of sampling.
         state: the ranks.
         key: of the queue; the same on every rank, new for every call.
@@ -31,14 +30,12 @@ def answer_all(
         H2HTalkError: a prompt has no answer, or another rank failed.
 
     """
-    plan = make_plan(prompts, engine.prepare(prompts), batch_size)
-    by_id = {prompt.id: prompt for prompt in prompts}
-    batches = (spec.batch(by_id, seed) for spec in claim_next(plan, state.store, key))
+    units = claim_next(make_plan(prompts, engine.prepare(prompts)), state.store, key)
     own: dict[str, Answer | Failure] = {}
     error: Exception | None = None
     try:
-        for batch, answers in engine.stream(batches):
-            own.update(zip([prompt.id for prompt in batch.prompts], answers, strict=True))
+        for prompt, answer in engine.stream((prompt for unit in units for prompt in unit), seed):
+            own[prompt.id] = answer
     except Exception as failure:  # the other ranks wait for this one, and a training loop has no watchdog to tell them
         error = failure
     reason = f"{type(error).__name__}: {error}" if error else None

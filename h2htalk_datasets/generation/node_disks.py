@@ -4,6 +4,7 @@ __all__ = ["merge_all_disks", "open_on_all_disks"]
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
@@ -49,15 +50,14 @@ def merge_all_disks(folder: RunFolder, ids: Sequence[str], state: DistributedSta
         H2HTalkError: answers that this job wrote are missing on every disk.
 
     """
-    state.barrier()  # every rank's last batch is on disk
+    state.barrier()  # every rank's last answer is on disk
     missing = state.broadcast(folder.merge(ids) if state.is_main else None)
     if missing:
         elsewhere = folder.answers(missing)[0] if state.local_rank == 0 and not state.is_main else {}
         parts = state.all_gather(elsewhere)
         if state.is_main:
-            shard = folder.shard(state.rank)
-            shard.append([answer for part in parts for answer in part.values()])
-            shard.close()
+            with closing(folder.shard(state.rank)) as shard:
+                shard.append([answer for part in parts for answer in part.values()])
         missing = state.broadcast(folder.merge(ids) if state.is_main else None)
     if missing:
         raise H2HTalkError(

@@ -1,8 +1,9 @@
 """Answer the benchmark with a model, into a run folder, on as many ranks as were launched."""
 
-__all__ = ["generate", "make_engine", "prompts_of_settings", "records_of_settings"]
+__all__ = ["generate", "prompts_of_settings", "records_of_settings"]
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ from h2htalk_datasets.generation.config import Settings, build_manifest
 from h2htalk_datasets.generation.distributed.queue import claim_next
 from h2htalk_datasets.generation.distributed.state import DistributedState
 from h2htalk_datasets.generation.engines.base import Answer, Engine, Failure, Prompt
-from h2htalk_datasets.generation.engines.plan import BatchSpec, make_plan
+from h2htalk_datasets.generation.engines.make import engine_name, make_engine
+from h2htalk_datasets.generation.engines.plan import make_plan
 from h2htalk_datasets.generation.node_disks import merge_all_disks, open_on_all_disks
 from h2htalk_datasets.generation.requests import chosen_probes, chosen_rows, principles_of, prompt_of
 from h2htalk_datasets.generation.run_folder import RunFolder, flatten
 from h2htalk_datasets.progress import progress_bar
+
+_FIRST_ANSWERS = 20  # of a process, of which at most a third may be empty
 
 
 def generate(
@@ -54,18 +58,15 @@ def generate(
         folder.check_path()
     engine = engine or make_engine(settings, state)
     lengths = engine.prepare(prompts)
-    # These decide what a rank does next; with different values the ranks would wait for each other forever.
-    _check_same_on_all_ranks({"batch_size": settings.batch_size, "base_url": settings.base_url is not None}, state)
-    batch_size = 1 if settings.base_url else settings.batch_size or _fitting_batch_size(folder, engine, state)
-    manifest = build_manifest(
-        settings, batch_size=batch_size, records=records, prompts=prompts, model=engine.identity()
-    )
+    # This decides whether a rank loads a model; with different values the ranks would wait for each other forever.
+    _check_same_on_all_ranks({"engine": engine_name(settings)}, state)
+    manifest = build_manifest(settings, records=records, prompts=prompts, model=engine.identity())
     _check_same_on_all_ranks(manifest, state)
-    plan = make_plan(prompts, lengths, batch_size)
+    plan = make_plan(prompts, lengths)
     ids = [record["id"] for record in records]
     locked = open_on_all_disks(folder, manifest, ids, state)
     try:
-        failures = _answer_pending(folder, engine, plan, prompts, settings.seed, state)
+        failures = _answer_pending(folder, engine, plan, prompts, settings, state)
         _check_no_failures(failures, folder, state)
         merge_all_disks(folder, ids, state)
         return folder.predictions_file
@@ -88,40 +89,6 @@ def prompts_of_settings(settings: Settings, records: Iterable[Mapping[str, Any]]
     return [prompt_of(record, *options) for record in records]
 
 
-def make_engine(settings: Settings, state: DistributedState) -> Engine:
-    """Return the engine of a run: a client of its server, or a model loaded in this process.
-
-    Raises:
-        H2HTalkError: the model cannot be loaded, or the server's address or key is wrong.
-
-    """
-    sampling: dict[str, Any] = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "fold_system": settings.fold_system,
-    }
-    if settings.base_url is not None:
-        from h2htalk_datasets.generation.chat_client import ChatClient
-        from h2htalk_datasets.generation.engines.openai import OpenAIEngine
-
-        client = ChatClient(settings.model, settings.base_url, timeout=settings.timeout)
-        return OpenAIEngine(client, max_connections=settings.max_connections, **sampling)
-    from h2htalk_datasets.generation.engines.models import load_model
-    from h2htalk_datasets.generation.engines.transformers import TransformersEngine
-
-    loaded = load_model(
-        settings.model,
-        revision=settings.revision,
-        dtype=settings.dtype,
-        device=state.device,
-        attention=settings.attention,
-        adapter=settings.adapter,
-        devices_per_replica=settings.devices_per_replica,
-        trust_remote_code=settings.trust_remote_code,
-    )
-    return TransformersEngine(loaded, **sampling)
-
-
 def _check_same_on_all_ranks(values: Mapping[str, Any], state: DistributedState) -> None:
     """Check that all ranks mean the same run: nodes have their own command lines and their own caches of models."""
     first, *others = (dict(flatten(other)) for other in state.all_gather(values))
@@ -135,38 +102,47 @@ def _check_same_on_all_ranks(values: Mapping[str, Any], state: DistributedState)
             )
 
 
-def _fitting_batch_size(folder: RunFolder, engine: Engine, state: DistributedState) -> int:
-    """Return the batch size in the run's manifest, or what fits into memory on every rank."""
-    recorded = folder.manifest()["generation"]["batch_size"] if state.is_main and folder.exists else None
-    return state.broadcast(recorded) or min(state.all_gather(engine.max_batch_size()))
-
-
 def _answer_pending(
     folder: RunFolder,
     engine: Engine,
-    plan: Sequence[BatchSpec],
+    plan: Sequence[tuple[Prompt, ...]],
     prompts: Sequence[Prompt],
-    seed: int,
+    settings: Settings,
     state: DistributedState,
 ) -> list[dict[str, str]]:
     """Answer what is not on disk yet; return this rank's prompts without an answer, with the reason."""
     by_id = {prompt.id: prompt for prompt in prompts}
     on_disk = set().union(*state.all_gather(set(folder.answers(by_id)[0]) if state.local_rank == 0 else set()))
-    # A batch that is partly on disk is answered again in full, because its answers depend on the whole batch.
-    pending = [spec for spec in plan if not on_disk.issuperset(spec.ids)]
-    num_done = len(by_id) - sum(len(spec.ids) for spec in pending)
-    claimed = claim_next(pending, state.store, state.unique_key("batch"))
-    shard, counter = folder.shard(state.rank), state.unique_key("answers")
+    pending = [unit for unit in ([p for p in whole if p.id not in on_disk] for whole in plan) if unit]
+    num_done = len(by_id) - sum(map(len, pending))
+    claimed = claim_next(pending, state.store, state.unique_key("unit"))
+    counter = state.unique_key("answers")
     failures: list[dict[str, str]] = []
-    with progress_bar("answers", len(by_id), num_done, shown=state.is_main) as progress:
-        for batch, answers in engine.stream(spec.batch(by_id, seed) for spec in claimed):
-            pairs = list(zip(batch.prompts, answers, strict=True))
-            shard.append([_prediction(prompt, answer) for prompt, answer in pairs if isinstance(answer, Answer)])
-            failures += [{"id": p.id, "reason": a.reason} for p, a in pairs if isinstance(a, Failure)]
-            on_all_ranks = num_done + state.add(counter, len(pairs)) if state.store else progress.n + len(pairs)
+    first: list[Answer] = []
+    shown = progress_bar("answers", len(by_id), num_done, shown=state.is_main)
+    with closing(folder.shard(state.rank)) as shard, shown as progress:
+        for prompt, answer in engine.stream((prompt for unit in claimed for prompt in unit), settings.seed):
+            if isinstance(answer, Failure):
+                failures.append({"id": prompt.id, "reason": answer.reason})
+            else:
+                shard.append([_prediction(prompt, answer)])
+                if not settings.allow_empty and len(first) < _FIRST_ANSWERS:
+                    first.append(answer)
+                    _check_not_empty(first)
+            on_all_ranks = num_done + state.add(counter, 1) if state.store else progress.n + 1
             progress.update(on_all_ranks - progress.n)
-    shard.close()
     return failures
+
+
+def _check_not_empty(first: Sequence[Answer]) -> None:
+    """Stop a model that thinks until its limit, before it has done so for thousands of records."""
+    empty = sum(not answer.text and answer.finish_reason == "length" for answer in first)
+    if len(first) == _FIRST_ANSWERS and empty > _FIRST_ANSWERS / 3:
+        raise H2HTalkError(
+            f"{empty} of the first {_FIRST_ANSWERS} answers are empty: the model reached the limit of new tokens "
+            "while it was thinking. Use another --out with more tokens (--thinking-tokens 2048) or without thinking "
+            """(--chat-template-kwargs '{"enable_thinking": false}'), or continue this run with --allow-empty"""
+        )
 
 
 def _prediction(prompt: Prompt, answer: Answer) -> dict[str, Any]:

@@ -19,9 +19,17 @@ __all__ = [
     "render_memory",
     "render_probe",
     "render_user",
+    "template_arguments",
 ]
 
-from h2htalk_datasets.prompts.chat_template import PROMPT_DATE, chat_text, fold_system, for_template, prompt_date
+from h2htalk_datasets.prompts.chat_template import (
+    PROMPT_DATE,
+    chat_text,
+    fold_system,
+    for_template,
+    prompt_date,
+    template_arguments,
+)
 from h2htalk_datasets.prompts.rendering import (
     SAP,
     Principle,

@@ -1,9 +1,11 @@
 """Apply a model's chat template without losing the persona, and with the same date every day."""
 
-__all__ = ["PROMPT_DATE", "chat_text", "fold_system", "for_template", "prompt_date"]
+__all__ = ["PROMPT_DATE", "chat_text", "fold_system", "for_template", "prompt_date", "template_arguments"]
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
@@ -13,14 +15,45 @@ Messages = Sequence[dict[str, str]]
 PROMPT_DATE = datetime(2025, 7, 4)
 """The date for chat templates that ask for today's date: the day of the paper, so prompts never change."""
 
+_EXAMPLE = '{"enable_thinking": false}'
+_RESERVED = {"messages", "conversation", "chat_template", "tokenize", "add_generation_prompt", "tools", "documents"}
 _SYSTEM_MARK = "system-role-probe-7f3a"
 _DATE_CODES = "aAbBcdHIjmMpSUwWxXyYzZ"  # the codes of strftime that every platform has
 
 
-def chat_text(messages: Messages, tokenizer: Any) -> str:
-    """Render a prompt with the tokenizer's chat template, up to the start of the answer."""
+def template_arguments(text: str) -> dict[str, Any]:
+    """Parse the value of ``--chat-template-kwargs``: a JSON object, or nothing.
+
+    Raises:
+        H2HTalkError: it is not a JSON object, or one of its names is an argument that h2htalk sets.
+
+    """
+    if not text.strip():
+        return {}
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise H2HTalkError(f"--chat-template-kwargs is not JSON ({error}): {text}") from None
+    if not isinstance(arguments, dict):
+        raise H2HTalkError(f"--chat-template-kwargs must be a JSON object such as {_EXAMPLE}, got: {text}")
+    if reserved := sorted(_RESERVED & arguments.keys()):
+        raise H2HTalkError(f"--chat-template-kwargs cannot set {', '.join(reserved)}; h2htalk sets it")
+    return arguments
+
+
+def chat_text(messages: Messages, tokenizer: Any, arguments: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Render a prompt with the tokenizer's chat template, up to the start of the answer.
+
+    Args:
+        messages: as the template accepts them, see :func:`for_template`.
+        tokenizer: a Transformers tokenizer with a chat template.
+        arguments: further variables of the template, such as ``enable_thinking``.
+
+    """
     template = _STRFTIME_NOW + tokenizer.get_chat_template() if prompt_date(tokenizer) else None
-    return tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False, add_generation_prompt=True)
+    return tokenizer.apply_chat_template(
+        messages, chat_template=template, tokenize=False, add_generation_prompt=True, **arguments
+    )
 
 
 def prompt_date(tokenizer: Any) -> str | None:

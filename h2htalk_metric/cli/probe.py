@@ -143,7 +143,7 @@ def conversation(
     """Let a second model play 30 users whose need changes, and measure whether the run's model notices."""
     from h2htalk_datasets.generation.config import Settings
     from h2htalk_datasets.generation.distributed.state import DistributedState
-    from h2htalk_datasets.generation.run import make_engine
+    from h2htalk_datasets.generation.engines.make import make_engine
     from h2htalk_metric.probes.conversation import (
         PROBE,
         conversation_items,

@@ -20,7 +20,8 @@ from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.generation.config import Settings
 from h2htalk_datasets.generation.distributed.state import DistributedState
 from h2htalk_datasets.generation.engines.base import Engine
-from h2htalk_datasets.generation.run import generate, make_engine
+from h2htalk_datasets.generation.engines.make import make_engine
+from h2htalk_datasets.generation.run import generate
 from h2htalk_datasets.loading import load_memory
 from h2htalk_datasets.memory.history import day_text, history_of, visible_sessions
 from h2htalk_datasets.memory.schema import read_small_talk

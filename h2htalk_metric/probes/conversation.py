@@ -26,7 +26,7 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.generation.config import Settings
-from h2htalk_datasets.generation.engines.base import Batch, Engine, Failure, Prompt
+from h2htalk_datasets.generation.engines.base import Engine, Failure, Prompt
 from h2htalk_datasets.generation.requests import principles_of, prompt_of
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.probes import load_briefs
@@ -232,7 +232,7 @@ def _run_conversation(
 
 def _generate(engine: Engine, prompt: Prompt, seed: int, *, check_thoughts: bool = False) -> str:
     engine.prepare([prompt])
-    [(_, [answer])] = engine.stream([Batch((prompt,), seed)])
+    [(_, answer)] = engine.stream([prompt], seed)
     if isinstance(answer, Failure):
         raise H2HTalkError(f"{prompt.id} got no answer ({answer.reason}); run the same command again to continue")
     text = answer.text.strip()

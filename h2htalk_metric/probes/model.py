@@ -2,6 +2,7 @@
 
 __all__ = ["answer_probes", "check_answered_alike", "check_same_model", "open_prompts", "probe_settings", "sap_option"]
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.config import Settings, text_hash
 from h2htalk_datasets.generation.distributed.state import DistributedState
 from h2htalk_datasets.generation.engines.base import Prompt
+from h2htalk_datasets.generation.engines.make import make_engine
 from h2htalk_datasets.generation.engines.models import DEMO
 from h2htalk_datasets.generation.requests import chosen_probes
-from h2htalk_datasets.generation.run import generate, make_engine, prompts_of_settings, records_of_settings
+from h2htalk_datasets.generation.run import generate, prompts_of_settings, records_of_settings
 from h2htalk_datasets.generation.run_folder import RunFolder
 from h2htalk_datasets.prompts import SAP
 from h2htalk_metric.probes.rollout import (
@@ -53,19 +55,23 @@ def probe_settings(
     model, generation = run.manifest["model"], run.manifest["generation"]
     hosted = model["engine"] == "openai"
     local = model["name"] == DEMO or Path(model["name"]).is_dir()
-    loading = {} if hosted else {"dtype": model["dtype"], "attention": model["attention"]}
+    loading = {} if hosted else {"dtype": model["dtype"]}
+    if model["engine"] == "transformers":
+        loading["attention"] = model["attention"]
     return Settings(
         model=model["name"],
         probe=probe,
         sap=sap,
         persona_text=persona_text,
         limit=limit,
-        batch_size=generation["batch_size"],
         **{key: generation[key] for key in ("temperature", "top_p", "seed", "thinking_tokens")},
+        chat_template_kwargs=json.dumps(generation.get("chat_template_kwargs", {})),
         **loading,
         revision=None if hosted or local or model["revision"] == "unknown" else model["revision"],
         adapter=(model.get("adapter") or "").rpartition("@")[0] or None,
         fold_system=model.get("fold_system", False),
+        engine=model["engine"],
+        deterministic=model.get("deterministic", False),
         base_url=base_url or model.get("server"),
         trust_remote_code=trust_remote_code,
         devices_per_replica=devices_per_replica,

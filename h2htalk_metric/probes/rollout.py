@@ -125,7 +125,6 @@ def _write(
     first = Run(turns_folder(folder) / "1").manifest
     manifest = build_manifest(
         settings,
-        batch_size=first["generation"]["batch_size"],
         records=records,
         prompts=prompts_of_settings(settings, answered),
         model=first["model"],

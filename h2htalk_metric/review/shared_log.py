@@ -3,6 +3,7 @@
 __all__ = ["SharedLog"]
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,6 +49,7 @@ class SharedLog:
         is_partial = self.file.stat().st_size > self._offset  # a killed process left a part of its line
         with self.file.open("ab", buffering=0) as handle:
             write_all(handle, b"\n" * is_partial + _content(lines))
+            os.fsync(handle.fileno())
 
     def read_new(self) -> list[dict[str, Any]]:
         """The lines that were appended since the last call; a part of a line is skipped.

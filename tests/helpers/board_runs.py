@@ -47,7 +47,7 @@ def make_run(
     prompts = [prompt_of(record, principles_of(sap)) for record in records]
     settings = Settings(model=name, tasks=tasks, language=language, limit=limit, sap=sap)
     model = {"engine": "transformers", "name": name, "revision": None, "dtype": "float32"}
-    manifest = build_manifest(settings, batch_size=8, records=records, prompts=prompts, model=model)
+    manifest = build_manifest(settings, records=records, prompts=prompts, model=model)
     generator = random.Random(seed)
     (folder / "shards").mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps(manifest))

@@ -17,7 +17,7 @@ def make_run(folder, each=2, tasks=(*TASKS, "ItineraryResponse"), answer=lambda 
     folder.mkdir(parents=True)
     dataset = {"n": len(records), "fingerprint": fingerprint(records), "tasks": list(tasks), "limit": each}
     model = {"name": "by hand", "revision": None, "dtype": "none", "engine": "none"}
-    generation = {"temperature": 0, "seed": 0, "batch_size": 1}
+    generation = {"temperature": 0, "seed": 0}
     manifest = {"dataset": dataset, "model": model, "prompts": {"sap": [], "hash": "0" * 64}, "generation": generation}
     (folder / "run.json").write_text(json.dumps(manifest))
     lines = [

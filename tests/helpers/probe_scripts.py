@@ -33,7 +33,7 @@ def companion(name):
 def answers_of(name, folder, limit=None):
     """A complete run of a scripted companion over SafetyHighRisk."""
     with companion(name) as server:
-        settings = Settings(model=name, probe="SafetyHighRisk", base_url=server.url, limit=limit, batch_size=1)
+        settings = Settings(model=name, probe="SafetyHighRisk", base_url=server.url, limit=limit)
         generate(settings, folder)
     return folder
 
@@ -67,7 +67,7 @@ def run_behind(server, folder):
         "model": {"engine": "openai", "name": "m", "server": server.url, "revision": "unknown"},
         "dataset": {"tasks": ["ItineraryResponse"], "limit": 1, "n": 1, "fingerprint": "0" * 64},
         "prompts": {"sap": list(SAP), "hash": "0" * 64},
-        "generation": {"batch_size": 1, "temperature": 0.0, "top_p": 1.0, "seed": 0, "thinking_tokens": 0},
+        "generation": {"temperature": 0.0, "top_p": 1.0, "seed": 0, "thinking_tokens": 0},
     }
     folder.mkdir()
     (folder / "run.json").write_text(json.dumps(manifest))

@@ -14,9 +14,10 @@ from datetime import timedelta
 from typing import Any
 
 BEAT_SECONDS = 0.5  # between two beats
-SILENT_BEATS = 30  # without a sign of life, after which a rank or the store is lost. A scheduler that suspends the
-# whole job suspends the counting too.
-LOADING_BEATS = 240  # the same before all ranks are ready: loading a library or a GPU can block a whole process
+# Without a sign of life for so long, a rank or the store is lost: a busy file system can block a process for a while.
+# A scheduler that suspends the whole job suspends the counting too.
+SILENT_BEATS = int(float(os.environ.get("H2HTALK_SILENT_SECONDS", "60")) / BEAT_SECONDS)
+LOADING_BEATS = max(240, SILENT_BEATS)  # before all ranks are ready: loading a library or a GPU can block a process
 STARTING_BEATS = 1200  # the same before a rank's first beat: its node may start late or read from a slow disk
 STORE_SECONDS = 3.0  # that the store has for an answer
 
@@ -43,8 +44,9 @@ class Heartbeat(threading.Thread):
         super().__init__(name="h2htalk-heartbeat", daemon=True)
         self.ending: dict[str, Any] | None = None
         self._rank, self._world_size, self._ranks_ready = rank, world_size, ranks_ready
+        self._peer = (rank - 1) % world_size  # whose beats this rank watches
         self._requests: queue.SimpleQueue[tuple[Callable[[Any], Any], Future[Any]]] = queue.SimpleQueue()
-        self._connected = self._broken = self._acknowledged = self._leaving = self._left = False
+        self._connected = self._broken = self._acknowledged = self._leaving = self._left = self._peer_left = False
         self._checks_without_store = 0
         self._peer_beats = self._peer_missed = 0  # beats of the rank before this one, and checks without a new one
 
@@ -56,7 +58,9 @@ class Heartbeat(threading.Thread):
         limit = SILENT_BEATS if self._ranks_ready.is_set() else LOADING_BEATS
         if self._broken or self._checks_without_store > limit:
             return f"lost the job's first node ({os.environ.get('MASTER_ADDR')}): it has ended, or the network is down"
-        peer = f"lost rank {(self._rank - 1) % self._world_size}"
+        if self._peer_left:
+            return None
+        peer = f"lost rank {self._peer}"
         if not self._peer_beats and self._peer_missed > STARTING_BEATS:
             seconds = STARTING_BEATS * BEAT_SECONDS
             return f"{peer}: it has not started within {seconds:.0f} s, see the log of its node"
@@ -98,10 +102,12 @@ class Heartbeat(threading.Thread):
     def beat(self, store: Any) -> None:
         """Count one beat, read those of the rank before this one, and read whether the job ends."""
         store.add(f"beat/{self._rank}", 1)
-        beats = store.add(f"beat/{(self._rank - 1) % self._world_size}", 0)
+        beats = store.add(f"beat/{self._peer}", 0)
         self._connected, self._checks_without_store = True, 0
         self._peer_missed = self._peer_missed + 1 if beats == self._peer_beats else 0
         self._peer_beats = beats
+        if self._peer_missed and store.check([f"left/{self._peer}"]):
+            self._peer_left = True  # it has finished and beats no more
         if not self.ending and store.check(["ending"]):
             self.ending = json.loads(store.get("ending"))
         if self.ending and not self._acknowledged:
@@ -115,6 +121,7 @@ class Heartbeat(threading.Thread):
         result.set_result(request(store))
 
     def _sign_off(self, store: Any) -> None:
+        store.add(f"left/{self._rank}", 1)
         store.add("left", 1)
         self._left = True  # set in this thread, so that it sends nothing more to a store that may end now
 

@@ -31,6 +31,7 @@ class DistributedState:
         import torch
         from accelerate import PartialState
 
+        _check_device()
         self._state = PartialState(cpu=not torch.cuda.is_available())
         self.rank: int = self._state.process_index
         self.local_rank: int = max(0, self._state.local_process_index)
@@ -97,6 +98,24 @@ class DistributedState:
     def close(self) -> None:
         """Leave the process group, so that the job ends without a warning."""
         self._state.destroy_process_group()
+
+
+def _check_device() -> None:
+    """Check that no accelerator is ignored without a word.
+
+    Raises:
+        H2HTalkError: there is one that h2htalk does not support.
+
+    """
+    import torch
+    from accelerate.utils import parse_flag_from_env
+
+    device = torch.accelerator.current_accelerator()
+    if device is not None and device.type != "cuda" and not parse_flag_from_env("ACCELERATE_USE_CPU"):
+        raise H2HTalkError(
+            f"this machine has an accelerator of type {device.type!r}, which h2htalk does not support; "
+            "set ACCELERATE_USE_CPU=1 to use the CPU"
+        )
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The watchdog ends a job of one or many processes early: after an error, a signal, or the loss of a node.
 
-The main thread may be busy for hours (a batch, a collective, loading a model), so two other threads do the work. One
+The main thread may be busy for hours (an answer, a collective, loading a model), so two other threads do the work. One
 waits for signals. The other is the :class:`~h2htalk_datasets.generation.distributed.heartbeat.Heartbeat`. So no rank
 waits forever for one that will never come, on one node or on many.
 """
@@ -22,7 +22,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from h2htalk_datasets.errors import H2HTalkError, path_error
 from h2htalk_datasets.generation.distributed.heartbeat import BEAT_SECONDS, STORE_SECONDS, Heartbeat
 
-RESUME_HINT = "finished batches are on disk; run the same command again to continue"
+RESUME_HINT = "finished answers are on disk; run the same command again to continue"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -145,7 +145,7 @@ def _print(text: str) -> None:
 
 
 def _exit(code: int, text: str = "") -> NoReturn:
-    """End the process at once, whatever the other threads do; all finished batches are on disk."""
+    """End the process at once, whatever the other threads do; all finished answers are on disk."""
     try:
         if text:
             _print(text)

@@ -1,6 +1,6 @@
-"""The protocol of engines, and what goes in and comes out: prompts, batches, answers."""
+"""The protocol of engines, and what goes in and comes out: prompts, answers."""
 
-__all__ = ["Answer", "Batch", "Engine", "Failure", "Prompt"]
+__all__ = ["Answer", "Engine", "Failure", "Prompt"]
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,20 +25,6 @@ class Prompt:
     group: str
     messages: tuple[dict[str, str], ...]
     max_new_tokens: int
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Prompts that are answered together, ready to run.
-
-    Attributes:
-        prompts: of one group.
-        seed: of sampling.
-
-    """
-
-    prompts: tuple[Prompt, ...]
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -82,11 +68,13 @@ class Engine(Protocol):
     def prepare(self, prompts: Sequence[Prompt]) -> list[int]:
         """Read all prompts of the run once; return their lengths in tokens (or a measure that orders them alike)."""
 
-    def max_batch_size(self) -> int:
-        """Return how many prompts fit into memory at once; call :meth:`prepare` before."""
+    def stream(self, prompts: Iterable[Prompt], seed: int) -> Iterator[tuple[Prompt, Answer | Failure]]:
+        """Answer prompts in any order. A prompt is taken only when the engine can start it.
 
-    def stream(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Sequence[Answer | Failure]]]:
-        """Answer batches, each as a whole, in any order. A batch is taken only when the engine can start it.
+        An answer depends on its prompt, its id and the seed, whatever else is running.
 
-        The same batch gives the same answers, whatever else is running.
+        Args:
+            prompts: those of one group follow each other.
+            seed: of the run.
+
         """

@@ -6,7 +6,9 @@ __all__ = [
     "adapter_revision",
     "check_not_offloaded",
     "checkpoint_digest",
+    "gpus_of_replica",
     "load_model",
+    "model_source",
     "replica_devices",
     "weights_placement",
 ]
@@ -66,7 +68,8 @@ def load_model(
     Args:
         name: ``demo``, a folder, or a Hub id.
         revision: branch, tag or commit of a Hub model.
-        dtype: name of a torch dtype; ``auto`` is the checkpoint's own on a GPU and float32 on a CPU.
+        dtype: name of a torch dtype; ``auto`` is float32 on a CPU, and on a GPU the checkpoint's own, or half precision
+            if that is float32.
         device: for the model; ignored with several devices per replica.
         attention: an attention implementation of Transformers: ``sdpa``, ``eager`` or ``flash_attention_2``.
         adapter: folder or Hub id of a LoRA adapter, loaded with peft.
@@ -79,14 +82,14 @@ def load_model(
     """
     import transformers
 
-    from h2htalk_datasets.generation.engines.prefix_attention import attend_to_prefix_once
-
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    source, options = _source(name, revision)
+    source, options = model_source(name, revision)
     weights = {"dtype": _checked_dtype(dtype, device), "attn_implementation": attention}
     weights |= weights_placement(device, devices_per_replica)
     try:
+        if weights["dtype"] == "auto":
+            weights["dtype"] = _gpu_dtype(source, options | {"trust_remote_code": trust_remote_code})
         # The reader of the demo's GGUF file shows a progress bar of its own.
         stderr = io.StringIO() if "gguf_file" in options else sys.stderr
         with contextlib.redirect_stderr(stderr):
@@ -100,8 +103,6 @@ def load_model(
     if adapter is not None:
         loaded = _with_adapter(loaded, adapter)
     multiply_by_onednn(loaded.model, decodes=True)
-    if attention is None:
-        attend_to_prefix_once(loaded.model)
     return loaded
 
 
@@ -114,6 +115,17 @@ def _checked_dtype(dtype: str, device: Any) -> str:
     if not isinstance(getattr(torch, dtype, None), torch.dtype):
         raise H2HTalkError(f"unknown dtype {dtype!r}; use auto, float32, bfloat16 or float16")
     return dtype
+
+
+def _gpu_dtype(source: str, options: dict[str, Any]) -> Any:
+    """Return ``auto``, or half precision for a checkpoint in float32, which users run in half precision."""
+    import torch
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(source, **options)
+    if getattr(config, "quantization_config", None) or config.get_text_config().dtype not in (None, torch.float32):
+        return "auto"
+    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
 
 
 def replica_devices(local_rank: int, size: int, available: int) -> list[int]:
@@ -140,6 +152,19 @@ def replica_devices(local_rank: int, size: int, available: int) -> list[int]:
     return devices
 
 
+def gpus_of_replica(size: int) -> list[int]:
+    """Return the GPUs of this process's replica; none on a machine without GPUs.
+
+    Raises:
+        H2HTalkError: the node has fewer.
+
+    """
+    import torch
+
+    available = torch.cuda.device_count()
+    return replica_devices(int(os.environ.get("LOCAL_RANK", "0")), size, available) if available else []
+
+
 def weights_placement(device: Any, devices_per_replica: int) -> dict[str, Any]:
     """Return where Transformers puts the weights, as options of ``from_pretrained``: quantized weights cannot move."""
     import torch
@@ -148,8 +173,7 @@ def weights_placement(device: Any, devices_per_replica: int) -> dict[str, Any]:
         return {"device_map": {"": device}}
     if not torch.cuda.is_available():
         raise H2HTalkError("--devices-per-replica needs GPUs; do not use it on a CPU")
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    devices = replica_devices(local_rank, devices_per_replica, torch.cuda.device_count())
+    devices = gpus_of_replica(devices_per_replica)
     torch.cuda.set_device(devices[0])  # collectives store their buffers here, and not on another replica's GPU
     free = {index: torch.cuda.mem_get_info(index)[0] for index in devices}
     return {"device_map": "auto", "max_memory": {index: int(0.85 * memory) for index, memory in free.items()}}
@@ -224,7 +248,13 @@ def _reason(error: Exception) -> str:
     return one_line(error) if common else f"{type(error).__name__}: {one_line(error)}"
 
 
-def _source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
+def model_source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
+    """Return what ``from_pretrained`` takes for a model: its Hub id or folder, and further options.
+
+    Raises:
+        H2HTalkError: it is the demo model, which is not installed.
+
+    """
     if name != DEMO:
         return name, {"revision": revision} if revision else {}
     spec = importlib.util.find_spec(_DEMO_PACKAGE)

@@ -2,13 +2,15 @@
 
 __all__ = ["OpenAIEngine"]
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from h2htalk_datasets.generation.chat_client import ChatClient, RequestFailed
 from h2htalk_datasets.generation.concurrency import as_completed
-from h2htalk_datasets.generation.engines.base import Answer, Batch, Failure, Prompt
+from h2htalk_datasets.generation.engines.base import Answer, Failure, Prompt
 from h2htalk_datasets.generation.engines.reasoning import cut_reasoning
+from h2htalk_datasets.generation.engines.sampling import record_seed
 from h2htalk_datasets.prompts.chat_template import fold_system as folded
 
 _SEEDS = 2**31  # some servers store a seed in 32 bits
@@ -24,6 +26,7 @@ class OpenAIEngine:
         top_p: nucleus of sampling, 0..1.
         max_connections: concurrent requests.
         fold_system: put the system text into the first user turn, for models without a system role.
+        template_arguments: further variables of the chat template, as vLLM and SGLang take them.
 
     """
 
@@ -35,9 +38,12 @@ class OpenAIEngine:
         top_p: float = 1.0,
         max_connections: int = 16,
         fold_system: bool = False,
+        template_arguments: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._client, self._max_connections, self._fold = client, max_connections, fold_system
-        self._sampling: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
+        self._options: dict[str, Any] = {"temperature": temperature, "top_p": top_p}
+        if template_arguments:
+            self._options["extra_body"] = {"chat_template_kwargs": dict(template_arguments)}
 
     def identity(self) -> dict[str, Any]:
         """Return model and server; which weights the server has under that name is unknown."""
@@ -48,27 +54,24 @@ class OpenAIEngine:
         """Return lengths in characters, because only the server has the tokenizer."""
         return [sum(len(message["content"]) for message in prompt.messages) for prompt in prompts]
 
-    def max_batch_size(self) -> int:
-        """Return 1: every request is independent, and its answer is on disk as soon as it arrives."""
-        return 1
-
-    def stream(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, list[Answer | Failure]]]:
-        """Answer batches as their replies arrive; a prompt without a usable reply is a failure with its reason.
+    def stream(self, prompts: Iterable[Prompt], seed: int) -> Iterator[tuple[Prompt, Answer | Failure]]:
+        """Answer prompts as their replies arrive; a prompt without a usable reply is a failure with its reason.
 
         Raises:
             H2HTalkError: the server rejects every request, or it is gone.
 
         """
-        return as_completed((self._answer_batch(batch) for batch in batches), self._max_connections)
 
-    async def _answer_batch(self, batch: Batch) -> tuple[Batch, list[Answer | Failure]]:
-        return batch, [await self._answer(prompt, batch.seed) for prompt in batch.prompts]
+        async def pair(prompt: Prompt) -> tuple[Prompt, Answer | Failure]:
+            return prompt, await self._answer(prompt, record_seed(seed, prompt.id))
+
+        return as_completed((pair(prompt) for prompt in prompts), self._max_connections)
 
     async def _answer(self, prompt: Prompt, seed: int) -> Answer | Failure:
         messages = folded(prompt.messages) if self._fold else prompt.messages
         try:
             reply = await self._client.complete(
-                messages, max_tokens=prompt.max_new_tokens, seed=seed % _SEEDS, **self._sampling
+                messages, max_tokens=prompt.max_new_tokens, seed=seed % _SEEDS, **self._options
             )
         except RequestFailed as failure:
             # Users of the model get the same refusal, and another attempt would be refused again.

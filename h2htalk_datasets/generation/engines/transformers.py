@@ -1,53 +1,55 @@
-"""The Transformers engine: batches over a shared prefix that is computed once and cached."""
+"""The Transformers engine: rows that decode over one shared prefix and start again as answers end."""
 
-__all__ = ["SeededSampling", "TransformersEngine", "rows_that_fit", "warn_no_prefix_reuse"]
+__all__ = ["TransformersEngine", "rows_that_fit", "warn_plain_generation"]
 
 import logging
 import os
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
-from transformers import (
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    StoppingCriteria,
-    TemperatureLogitsWarper,
-    TopPLogitsWarper,
-)
+from transformers import GenerationConfig
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.generation.engines.base import Answer, Batch, Prompt
+from h2htalk_datasets.generation.engines.base import Answer, Prompt
+from h2htalk_datasets.generation.engines.decoder import Decoder
 from h2htalk_datasets.generation.engines.models import Loaded
-from h2htalk_datasets.generation.engines.prefix_cache import PrefilledCache, PrefixCache, can_share, common_prefix
-from h2htalk_datasets.generation.engines.reasoning import cut_reasoning, opened_by
-from h2htalk_datasets.prompts import chat_text, for_template, prompt_date
+from h2htalk_datasets.generation.engines.plain import generate_plainly
+from h2htalk_datasets.generation.engines.prefixes import PrefixCache, common_prefix, extend
+from h2htalk_datasets.generation.engines.row_cache import row_attention
+from h2htalk_datasets.generation.engines.row_check import decodes_in_rows
+from h2htalk_datasets.generation.engines.sampling import Sampling, record_seed
+from h2htalk_datasets.generation.engines.tokens import PromptTokens, stop_ids
 
 _LOG = logging.getLogger(__name__)
 _PREFIX_BYTES = 2 * 2**30  # of cached prefixes, at least
-_CPU_ROWS = 8  # a CPU gains little from more rows
-_MAX_ROWS = 64  # with more, ranks end at very different times
+_CPU_ROWS = 16
+_MAX_ROWS = 256
+_FILL_TOKENS = 4096  # that are read at once when rows start
+_CELL_STEP = 64  # cells are a multiple of this
 
 
 class TransformersEngine:
-    """Answers batches with a Transformers model.
+    """Answers prompts with a Transformers model.
 
     Args:
         loaded: model and tokenizer.
         temperature: 0 for greedy decoding.
         top_p: nucleus of sampling, 0..1; used if the temperature is above 0.
         fold_system: put the system text into the first user turn if the template has no system role.
-        reuse_prefix: compute what prompts share only once; False is for comparisons.
+        template_arguments: further variables of the chat template.
+        rows: prompts that are decoded at once; None for as many as fit into memory (16 on a CPU).
+        ranks: processes that divide the prompts; none of them has more rows than its share.
+        share_prefix: False generates plainly, batch by batch, for comparisons.
 
     Attributes:
-        prefixes: cached prefixes; None before :meth:`prepare`, and where the model cannot share them.
+        prefixes: cached prefixes; None before :meth:`prepare`, and where the model generates plainly.
         prefix_bytes: memory for cached prefixes.
-        max_rows: prompts that are computed at once, lowered after an out-of-memory error; None for no limit.
+        rows: prompts that are decoded at once; halved after an out-of-memory error.
 
     """
 
@@ -58,78 +60,83 @@ class TransformersEngine:
         temperature: float = 0.0,
         top_p: float = 1.0,
         fold_system: bool = False,
-        reuse_prefix: bool = True,
+        template_arguments: Mapping[str, Any] = MappingProxyType({}),
+        rows: int | None = None,
+        ranks: int = 1,
+        share_prefix: bool = True,
     ) -> None:
-        self._model, self._tokenizer, self._loaded = loaded.model, loaded.tokenizer, loaded
-        self._fold = fold_system
-        self._temperature, self._top_p = float(temperature), top_p
-        self._stops = _stop_ids(self._model, self._tokenizer)
-        self._pad = self._tokenizer.pad_token_id if self._tokenizer.pad_token_id is not None else self._stops[0]
+        self._model, self._loaded, self.rows, self._ranks = loaded.model, loaded, rows, ranks
+        self._sampling = Sampling(float(temperature), top_p) if temperature else None
+        self._stops = stop_ids(self._model.generation_config, loaded.tokenizer)
+        self._pad = loaded.tokenizer.pad_token_id if loaded.tokenizer.pad_token_id is not None else self._stops[0]
+        self._tokens = PromptTokens(
+            loaded.tokenizer,
+            self._stops,
+            loaded.name,
+            getattr(self._model.config.get_text_config(), "max_position_embeddings", None),
+            fold_system=fold_system,
+            template_arguments=template_arguments,
+        )
         # The checkpoint's own sampling defaults and penalties must not change a benchmark's answers.
         self._model.generation_config = GenerationConfig(eos_token_id=self._stops, pad_token_id=self._pad)
         free, self._memory = _memory(self._model)
-        self._reuse_prefix = reuse_prefix
         # A tenth of the GPUs' memory; less where little of it is free, as in a training loop.
         self.prefix_bytes = max(_PREFIX_BYTES, min(self._memory // 10, free // 4))
         self.prefixes: PrefixCache | None = None
-        self.max_rows: int | None = None
-        self._special = _special_tokens(self._tokenizer)
-        self._tokens: dict[str, list[int]] = {}
-        self._opened: dict[str, str] = {}
-        self._prefix_lens: dict[str, tuple[int, int]] = {}
+        self._share_prefix = share_prefix
+        self._group_prefix: dict[str, int] = {}
+        self._shared_prefix = self._cells = self._max_new_tokens = self._share = 0
 
     def identity(self) -> dict[str, Any]:
         """Return name, revision, dtype, attention, adapter and device of the model, and the date in its prompts."""
-        config, date = self._model.config, prompt_date(self._tokenizer)
         return {
             "engine": "transformers",
             "name": self._loaded.name,
             "revision": self._loaded.revision,
             "adapter": self._loaded.adapter,
             "dtype": str(self._model.dtype).removeprefix("torch."),
-            "attention": getattr(config, "_attn_implementation", None),
+            "attention": getattr(self._model.config, "_attn_implementation", None),
             "device": self._model.device.type,
-            "fold_system": self._fold,
-            **({"date": date} if date else {}),
+            **self._tokens.identity(),
         }
 
     def prepare(self, prompts: Sequence[Prompt]) -> list[int]:
         """Tokenize all prompts, and find the prefixes that each group and all prompts share; return lengths in tokens.
 
         Raises:
-            H2HTalkError: the tokenizer has no chat template, or one without a system role (and no ``fold_system``).
+            H2HTalkError: the tokenizer has no chat template, or one without a system role (and no ``fold_system``); or
+                a prompt and its answer are longer than the model's context.
 
         """
+        rows = self._tokens.add(prompts)
         groups: dict[str, list[list[int]]] = defaultdict(list)
-        for prompt in prompts:
-            messages = for_template(prompt.messages, self._tokenizer, self._fold)
-            text = chat_text(messages, self._tokenizer)
-            self._tokens[prompt.id] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-            self._opened[prompt.id] = opened_by(text)
-            groups[prompt.group].append(self._tokens[prompt.id])
-        global_prefix_len = common_prefix([self._tokens[prompt.id] for prompt in prompts]) if len(prompts) > 1 else 0
-        for group, rows in groups.items():
-            self._prefix_lens[group] = (global_prefix_len, common_prefix(rows) if len(rows) > 1 else 0)
-        if self._reuse_prefix and self.prefixes is None:
-            self.prefixes = self._prefixes_if_shared(self._tokens[prompts[0].id])
-        self._longest = max(len(self._tokens[prompt.id]) + prompt.max_new_tokens for prompt in prompts)
-        return [len(self._tokens[prompt.id]) for prompt in prompts]
+        for prompt, row in zip(prompts, rows, strict=True):
+            groups[prompt.group].append(row)
+        self._shared_prefix = common_prefix(rows)
+        self._group_prefix = {group: common_prefix(of_group) for group, of_group in groups.items()}
+        self._share = -(-len(prompts) // self._ranks)
+        self._max_new_tokens = max(prompt.max_new_tokens for prompt in prompts)
+        longest = max(len(self._tokens[prompt]) + prompt.max_new_tokens for prompt in prompts)
+        self._cells = -(-(longest - self._shared_prefix + 1) // _CELL_STEP) * _CELL_STEP
+        if self._share_prefix and self.prefixes is None:
+            self._share_prefix = decodes_in_rows(self._model, [min(rows, key=len), max(rows, key=len)])
+            if not self._share_prefix:
+                warn_plain_generation()
+        if self._share_prefix:
+            self.prefixes = self.prefixes or PrefixCache(self._model, self.prefix_bytes)
+        return [len(row) for row in rows]
 
-    def _prefixes_if_shared(self, tokens: Sequence[int]) -> PrefixCache | None:
-        self._reuse_prefix = can_share(self._model, tokens)
-        if self._reuse_prefix:
-            return PrefixCache(self._model, self.prefix_bytes)
-        warn_no_prefix_reuse()
-        return None
+    def num_rows(self) -> int:
+        """Return how many prompts are decoded at once; call :meth:`prepare` before.
 
-    def max_batch_size(self) -> int:
-        """Return how many prompts fit into half of the memory that the weights leave; a power of two.
-
-        Memory that other processes use is not subtracted, so every new run on such GPUs starts with the same number.
-        On a CPU, and for models without a key-value cache, it is a fixed number.
+        On GPUs half of the memory that the weights leave, as a power of two. Memory that other processes use is not
+        subtracted. On a CPU, and for models without a key-value cache, it is a fixed number.
         """
-        row_bytes = self._longest * self._bytes_per_token() if self._memory else 0
-        return rows_that_fit(self._memory - self._model.get_memory_footprint(), row_bytes) if row_bytes else _CPU_ROWS
+        if self.rows is None:
+            row_bytes = self._cells * self._bytes_per_token() if self._memory else 0
+            free = self._memory - self._model.get_memory_footprint()
+            self.rows = rows_that_fit(free, row_bytes) if row_bytes else _CPU_ROWS
+        return min(self.rows, self._share)
 
     @torch.inference_mode()
     def _bytes_per_token(self) -> int:
@@ -138,139 +145,175 @@ class TransformersEngine:
         tensors = [value for layer in layers for value in vars(layer).values() if isinstance(value, torch.Tensor)]
         return sum(tensor.nbytes for tensor in tensors) // ids.shape[1]
 
-    def stream(self, batches: Iterable[Batch]) -> Iterator[tuple[Batch, list[Answer]]]:
-        """Answer batches one after the other."""
-        for batch in batches:
-            yield batch, self.answer(batch.prompts, batch.seed)
+    def stream(self, prompts: Iterable[Prompt], seed: int) -> Iterator[tuple[Prompt, Answer]]:
+        """Answer prompts as their rows end; a prompt is taken only when a row is free.
 
-    def answer(self, prompts: Sequence[Prompt], seed: int) -> list[Answer]:
-        """Answer prompts of one group; the same batch and seed give the same answers at every world size.
-
-        A batch that does not fit into memory is computed in halves, and so are all later ones. Each row keeps the seed
-        of its place in the full batch, so answers differ by rounding only. If one prompt alone does not fit, the cached
-        prefixes are dropped.
+        An answer depends on its prompt, its id and the seed alone, not on the other prompts. After an out-of-memory
+        error half as many rows go on, with the prompts that have no answer yet.
 
         Raises:
             H2HTalkError: one prompt alone does not fit into memory.
 
         """
-        rows, seeds = min(self.max_rows or len(prompts), len(prompts)), range(seed, seed + len(prompts))
-        try:
-            parts = [slice(start, start + rows) for start in range(0, len(prompts), rows)]
-            return [answer for part in parts for answer in self._generate(prompts[part], seeds[part])]
-        except Exception as error:
-            if not _out_of_memory(error):
-                raise
-            if rows > 1:
-                self.max_rows = rows // 2
-                change = f"with {rows} prompts at once; continuing with {self.max_rows}"
-            elif self.prefixes and self.prefixes.clear():
-                change = "on one prompt; continuing without cached prefixes"
-            else:
-                raise H2HTalkError(
-                    f"out of memory on one prompt ({prompts[0].id}, {len(self._tokens[prompts[0].id])} tokens); "
-                    "use more GPUs per process (--devices-per-replica) or a smaller --dtype"
-                ) from None
-        clear_device_cache(garbage_collection=True)
-        _LOG.warning("out of memory %s", change)
-        return self.answer(prompts, seed)
+        source = _Source(prompts)
+        while source.peek() is not None:
+            try:
+                if self.prefixes is None:
+                    yield from self._generate(source, seed)
+                else:
+                    yield from self._decode(source, seed, self.prefixes)
+            except Exception as error:
+                if not _out_of_memory(error):
+                    raise
+                self._use_less_memory(source)
+
+    def answer(self, prompts: Sequence[Prompt], seed: int) -> list[Answer]:
+        """Answer prompts, in their order."""
+        answers = {prompt.id: answer for prompt, answer in self.stream(prompts, seed)}
+        return [answers[prompt.id] for prompt in prompts]
+
+    def _decode(self, source: "_Source", seed: int, prefixes: PrefixCache) -> Iterator[tuple[Prompt, Answer]]:
+        with row_attention(self._model):
+            decoder = self._decoder(prefixes, self._tokens[source.peek()])  # type: ignore[index]
+            running: dict[int, Prompt] = {}
+            source.running = running
+            free = list(range(decoder.cache.rows))
+            while True:
+                while free and (prompts := source.take(len(free), self._fill_size)):
+                    rows, free = free[: len(prompts)], free[len(prompts) :]
+                    running.update(zip(rows, prompts, strict=True))
+                    self._fill(decoder, rows, prompts, seed, prefixes)
+                if not running:
+                    return
+                if free and source.peek() is None:
+                    for old, new in decoder.compact(list(running)):
+                        running[new] = running.pop(old)
+                    free = []
+                for row in self._run(decoder):
+                    if row in running:
+                        answer = self._tokens.answer(running[row], decoder.answer(row))
+                        free.append(row)
+                        yield running.pop(row), answer
 
     @torch.inference_mode()
-    def _generate(self, prompts: Sequence[Prompt], seeds: Sequence[int]) -> list[Answer]:
-        rows = [self._tokens[prompt.id] for prompt in prompts]
-        ids, mask = self._padded(rows)
-        start = ids.shape[1]
-        limits = torch.tensor([prompt.max_new_tokens for prompt in prompts], device=ids.device)
-        max_new_tokens = int(limits.max())
-        output = self._model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            past_key_values=self._build_cache(prompts[0].group, rows, start + max_new_tokens),
-            max_new_tokens=max_new_tokens,
-            stopping_criteria=[_RowLimits(start, limits)],
-            logits_processor=self._sampling(seeds),
-            do_sample=False,
+    def _decoder(self, prefixes: PrefixCache, tokens: Sequence[int]) -> Decoder:
+        choose = self._sampling.choose if self._sampling else None
+        layers = prefixes.layers(tokens, [self._shared_prefix])
+        return Decoder(self._model, layers, self.num_rows(), self._cells, self._max_new_tokens, self._stops, choose)
+
+    @torch.inference_mode()
+    def _fill(
+        self, decoder: Decoder, rows: Sequence[int], prompts: Sequence[Prompt], seed: int, prefixes: PrefixCache
+    ) -> None:
+        tokens = [self._tokens[prompt] for prompt in prompts]
+        prefix = prefixes.layers(tokens[0], sorted({self._shared_prefix, self._group_prefix[prompts[0].group]}))
+        decoder.fill(
+            rows,
+            extend(self._model, prefix, [row[:-1] for row in tokens]),
+            tokens,
+            [prompt.max_new_tokens for prompt in prompts],
+            [record_seed(seed, prompt.id) for prompt in prompts],
         )
-        return [
-            self._answer(prompt, new[start : start + prompt.max_new_tokens].tolist())
-            for prompt, new in zip(prompts, output, strict=True)
-        ]
 
-    def _sampling(self, seeds: Sequence[int]) -> LogitsProcessorList | None:
-        """Return temperature and nucleus, and nothing else (Transformers' own sampling would add a top-k of 50)."""
-        if self._temperature == 0:
-            return None
-        nucleus = [TopPLogitsWarper(self._top_p)] if self._top_p < 1 else []
-        sampling = SeededSampling(seeds, self._model.device)
-        return LogitsProcessorList([TemperatureLogitsWarper(self._temperature), *nucleus, sampling])
+    def _fill_size(self, prompt: Prompt) -> int:
+        """How many prompts like this one are read at once."""
+        own = len(self._tokens[prompt]) - self._group_prefix[prompt.group]
+        return max(1, _FILL_TOKENS // own)
 
-    def _padded(self, rows: Sequence[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ids and mask, padded on the left."""
-        width = max(len(row) for row in rows)
-        ids = [[self._pad] * (width - len(row)) + row for row in rows]
-        mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
-        device = self._model.device
-        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+    @torch.inference_mode()
+    def _run(self, decoder: Decoder) -> list[int]:
+        return decoder.run()
 
-    def _build_cache(self, group: str, rows: Sequence[list[int]], capacity: int) -> PrefilledCache | None:
-        if self.prefixes is None:
-            return None
-        batch_prefix_len = common_prefix(rows) if len(rows) > 1 else 0
-        return self.prefixes.build_cache(rows, sorted(set(self._prefix_lens[group])), capacity, batch_prefix_len)
+    def _generate(self, source: "_Source", seed: int) -> Iterator[tuple[Prompt, Answer]]:
+        """Answer batch by batch with ``model.generate``, for models that cannot decode in rows."""
+        while prompts := source.take(self.num_rows()):
+            source.running = dict(enumerate(prompts))
+            outputs = generate_plainly(
+                self._model,
+                [self._tokens[prompt] for prompt in prompts],
+                [prompt.max_new_tokens for prompt in prompts],
+                self._pad,
+                self._sampling,
+                [record_seed(seed, prompt.id) for prompt in prompts],
+            )
+            source.running = {}
+            for prompt, new in zip(prompts, outputs, strict=True):
+                yield prompt, self._tokens.answer(prompt, new)
 
-    def _answer(self, prompt: Prompt, new: list[int]) -> Answer:
-        end = next((place for place, token in enumerate(new) if token in self._stops), None)
-        tokens = new[:end]
-        parts = cut_reasoning(self._opened[prompt.id] + self._tokenizer.decode(tokens, skip_special_tokens=False))
-        text, reasoning = (self._special.sub("", part or "").strip() for part in parts)
-        reason = "length" if end is None else "stop"
-        return Answer(text, reason, len(self._tokens[prompt.id]), len(tokens), reasoning or None)
+    def _use_less_memory(self, source: "_Source") -> None:
+        """After an out-of-memory error: half the rows, then no cached prefixes; the unanswered prompts go back."""
+        rows = self.num_rows()
+        if rows > 1:
+            self.rows = rows // 2
+            change = f"with {rows} prompts at once; continuing with {self.rows}"
+        elif self.prefixes and self.prefixes.clear():
+            change = "on one prompt; continuing without cached prefixes"
+        else:
+            prompt = next(iter(source.running.values()), None) or source.peek()
+            raise H2HTalkError(
+                f"out of memory on one prompt ({prompt.id}, {len(self._tokens[prompt])} tokens); "  # type: ignore[union-attr, index]
+                "use more GPUs per process (--devices-per-replica) or a smaller --dtype"
+            ) from None
+        source.put_back()
+        clear_device_cache(garbage_collection=True)
+        _LOG.warning("out of memory %s", change)
 
 
-class _RowLimits(StoppingCriteria):
-    """Ends each row at its own limit of new tokens, because a batch has prompts of several tasks."""
+class _Source:
+    """Prompts that are taken when rows are free, and put back if they have to be answered again.
 
-    def __init__(self, start: int, limits: torch.Tensor) -> None:
-        self._start, self._limits = start, limits
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        return input_ids.shape[1] - self._start >= self._limits
-
-
-class SeededSampling(LogitsProcessor):
-    """Adds Gumbel noise to the scores, so that greedy decoding samples from their softmax.
-
-    Each row has a random generator of its own. So a row's tokens depend on its seed, not on the other rows of its
-    batch, and the random state of the process does not change.
-
-    Args:
-        seeds: one per row.
-        device: of the scores.
+    Attributes:
+        running: prompts without an answer yet.
 
     """
 
-    def __init__(self, seeds: Sequence[int], device: torch.device) -> None:
-        self._generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+    def __init__(self, prompts: Iterable[Prompt]) -> None:
+        self._prompts = iter(prompts)
+        self._waiting: list[Prompt] = []
+        self.running: dict[int, Prompt] = {}
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores with noise; shape (rows, vocabulary)."""
-        exponential = torch.empty_like(scores)
-        for row, generator in zip(exponential, self._generators, strict=True):
-            row.exponential_(generator=generator)
-        return scores - exponential.log()
+    def peek(self) -> Prompt | None:
+        """Return the next prompt without taking it; None at the end."""
+        if not self._waiting and (following := next(self._prompts, None)) is not None:
+            self._waiting.append(following)
+        return self._waiting[0] if self._waiting else None
+
+    def take(self, most: int, size: Callable[[Prompt], int] | None = None) -> list[Prompt]:
+        """Take prompts of one group.
+
+        Args:
+            most: number of prompts.
+            size: how many prompts like the first one may be taken.
+
+        """
+        first = self.peek()
+        if first is None:
+            return []
+        most = min(most, size(first)) if size else most
+        taken: list[Prompt] = []
+        while len(taken) < most and (prompt := self.peek()) is not None and prompt.group == first.group:
+            taken.append(self._waiting.pop(0))
+        return taken
+
+    def put_back(self) -> None:
+        """Put the running prompts in front of the others."""
+        self._waiting = [*self.running.values(), *self._waiting]
+        self.running = {}
 
 
 def rows_that_fit(memory: int, row_bytes: int) -> int:
-    """Return the number of rows of `row_bytes` that fit into half of `memory`, as a power of two from 1 to 64."""
+    """Return the number of rows of `row_bytes` that fit into half of `memory`, as a power of two from 1 to 256."""
     rows = int(min(memory / 2 / row_bytes, _MAX_ROWS))
     return 2 ** max(0, rows.bit_length() - 1)
 
 
 @cache
-def warn_no_prefix_reuse() -> None:
+def warn_plain_generation() -> None:
     """Warn once per process, on rank 0 only."""
     if os.environ.get("RANK", "0") == "0":
-        _LOG.warning("this model's cache cannot be shared between prompts; generating without prefix reuse")
+        _LOG.warning(
+            "this model cannot decode in rows over a shared prefix; generating batch by batch, which is slower"
+        )
 
 
 def _memory(model: Any) -> tuple[int, int]:
@@ -288,19 +331,3 @@ def _out_of_memory(error: Exception) -> bool:
     if isinstance(error, torch.OutOfMemoryError) or should_reduce_batch_size(error):
         return True
     return isinstance(error, RuntimeError) and any(message in str(error) for message in messages)
-
-
-def _special_tokens(tokenizer: Any) -> re.Pattern[str]:
-    """Return a pattern of everything that a decoder with ``skip_special_tokens`` leaves out."""
-    added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    tokens = sorted(added | set(tokenizer.all_special_tokens), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, tokens)) or "(?!)")
-
-
-def _stop_ids(model: Any, tokenizer: Any) -> list[int]:
-    """Return the end-of-turn tokens: those of the checkpoint, and the tokenizer's end of sequence."""
-    stops = model.generation_config.eos_token_id
-    ids = [stops] if isinstance(stops, int) else list(stops or [])
-    if tokenizer.eos_token_id is not None and tokenizer.eos_token_id not in ids:
-        ids.append(tokenizer.eos_token_id)
-    return ids

@@ -1,7 +1,7 @@
 """A run is a folder: its manifest, append-only shards, and the merged predictions.
 
 run.json            what decides the answers; a run with other settings cannot be resumed
-shards/*.jsonl      one line per answer, flushed to disk per batch, one file per process
+shards/*.jsonl      one line per answer, as the answers come, one file per process
 set_aside.jsonl     lines that could not be read, kept for people
 failures.jsonl      prompts without an answer in the last attempt, with the reason
 .lock               locked while a job works in the folder, so that two jobs never share it

@@ -5,6 +5,7 @@ __all__ = ["Shard", "copy_shards", "new_shard", "read_shards", "set_aside_damage
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from io import FileIO
@@ -13,42 +14,75 @@ from typing import Any
 
 from h2htalk_datasets.files import describe_write_errors, write_all, write_atomically
 
+SYNC_SECONDS = 0.5
+
 
 class Shard:
-    """An append-only file that only one process writes to."""
+    """An append-only file that only one process writes to.
+
+    What is written survives the end of the process at once, and the end of the machine after SYNC_SECONDS: on a GPU
+    answers come faster than a disk can confirm each.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._handle: FileIO | None = None
+        self._sync_error: OSError | None = None
+        self._closed = threading.Event()
+        self._syncing = threading.Thread(target=self._sync_regularly, name="h2htalk-sync", daemon=True)
 
     def append(self, answers: Sequence[Mapping[str, Any]]) -> None:
-        """Write a batch of answers; it is on disk when this returns.
+        """Write answers; they are in the file when this returns, and on disk SYNC_SECONDS later.
 
         Args:
             answers: prediction lines; nothing happens if there are none.
 
         Raises:
-            H2HTalkError: the disk is full or gone; no part of the batch remains in the file.
+            H2HTalkError: the disk is full or gone; no part of these answers remains in the file.
 
         """
         if not answers:
             return
-        batch = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers).encode()
+        lines = "".join(json.dumps(answer, ensure_ascii=False) + "\n" for answer in answers).encode()
         with describe_write_errors(self._file):
             if self._handle is None:
                 self._handle = self._file.open("ab", buffering=0)
+                self._syncing.start()
             size = self._handle.tell()
             try:
-                write_all(self._handle, batch)
+                write_all(self._handle, lines)
             except OSError:
                 self._handle.truncate(size)
                 raise
-            self._file.stat()  # an open file may have been deleted, and then the batch is nowhere
+            self._file.stat()  # an open file may have been deleted, and then the answers are nowhere
+            self._check_synced()
 
     def close(self) -> None:
-        """Close the file, if it was opened."""
+        """Close the file, if it was opened; all answers are on disk when this returns.
+
+        Raises:
+            H2HTalkError: the disk is full or gone.
+
+        """
         if self._handle is not None:
+            self._closed.set()
+            self._syncing.join()
             self._handle.close()
+            with describe_write_errors(self._file):
+                self._check_synced()
+
+    def _sync_regularly(self) -> None:
+        closed = False
+        while not closed and self._sync_error is None:
+            closed = self._closed.wait(SYNC_SECONDS)
+            try:
+                os.fsync(self._handle.fileno())  # type: ignore[union-attr]
+            except OSError as error:  # some disks say only now that they are full
+                self._sync_error = error
+
+    def _check_synced(self) -> None:
+        if self._sync_error is not None:
+            raise self._sync_error
 
 
 def new_shard(folder: Path, rank: int) -> Shard:
@@ -69,7 +103,7 @@ def read_shards(folder: Path, ids: Collection[str]) -> tuple[dict[str, dict[str,
             if answer is None:
                 notes.append(f"{file.name}, line {number}: not a prediction of this run")
             else:
-                # A batch that was generated twice gives two equal lines.
+                # A prompt that was answered twice gives two equal lines.
                 answers.setdefault(answer["id"], answer)
     return answers, notes
 

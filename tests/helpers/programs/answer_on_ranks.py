@@ -11,7 +11,7 @@ class Engine:
     def prepare(self, prompts):
         return [1] * len(prompts)
 
-    def stream(self, batches):
+    def stream(self, prompts, seed):
         if state.rank == 1:
             raise MemoryError("one prompt is too long")
         return []
@@ -19,7 +19,7 @@ class Engine:
 
 state = DistributedState()
 try:
-    answer_all(Engine(), [Prompt("id", "t", "g", (), 4)], batch_size=1, seed=0, state=state, key="run")
+    answer_all(Engine(), [Prompt("id", "t", "g", (), 4)], seed=0, state=state, key="run")
 except Exception as error:
     # One write: unbuffered, as under torchrun, print writes its line break separately, after another rank's text.
     print(f"RANK {state.rank} {type(error).__name__}: {error}\n", end="", flush=True)

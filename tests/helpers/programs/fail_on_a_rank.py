@@ -1,6 +1,6 @@
 """The generation module with an error on one rank; run by test_job_failures.py and test_two_nodes.py.
 
-Arguments: the rank, where it fails (open, prepare, answer), the kind of error (expected, unexpected), then the options
+Arguments: the rank, where it fails (open, prepare, stream), the kind of error (expected, unexpected), then the options
 of the module.
 """
 
@@ -21,8 +21,8 @@ method = getattr(owner, method_name)
 
 def fail(*args, **kwargs):
     if os.environ["RANK"] != str(rank):
-        if method_name == "answer":
-            time.sleep(600)  # the other ranks have a batch that does not end
+        if method_name == "stream":
+            time.sleep(600)  # the other ranks have a step that does not end
         return method(*args, **kwargs)
     print(f"FAILED AT {time.time()}\n", end="", flush=True)  # one write: other ranks print too
     raise H2HTalkError("the cable is loose; plug it in") if kind == "expected" else ZeroDivisionError("no cable")

@@ -11,7 +11,9 @@ from helpers.launch import alone, arguments, lines_on_disk, started, torchrun
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan
 from h2htalk_datasets.generation.engines.models import checkpoint_digest, load_model
-from h2htalk_datasets.generation.engines.transformers import SeededSampling, TransformersEngine
+from h2htalk_datasets.generation.engines.noise import gumbel_noise
+from h2htalk_datasets.generation.engines.sampling import Sampling, record_seed
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.requests import chosen_rows
 from h2htalk_datasets.prompts import render
 
@@ -33,16 +35,16 @@ def plain_answer(loaded, prompt):
 
 @pytest.fixture(scope="module")
 def plain_answers(demo):
-    """Four prompts with different limits of new tokens, and what the demo model answers to each alone."""
-    prompts = prompts_of(chosen_rows("DialogueBase,ItineraryResponse", 2))
+    """Two prompts with different limits of new tokens, and what the demo model answers to each alone."""
+    prompts = prompts_of(chosen_rows("DialogueBase,ItineraryResponse", 1))
     prompts = [Prompt(p.id, p.task, "one group", p.messages, 8 + i) for i, p in enumerate(prompts)]
     return prompts, [plain_answer(demo, prompt) for prompt in prompts]
 
 
-@pytest.mark.parametrize("reuse", [True, False])
-def test_batches_answer_as_plain_generation_does(demo, plain_answers, reuse):
+@pytest.mark.parametrize("share", [True, False])
+def test_answers_are_those_of_plain_generation(demo, plain_answers, share):
     prompts, expected = plain_answers
-    engine = TransformersEngine(demo, reuse_prefix=reuse)
+    engine = TransformersEngine(demo, share_prefix=share)
     lengths = engine.prepare(prompts)
     answers = engine.answer(prompts, seed=0)
     assert [answer.text for answer in answers] == expected
@@ -52,40 +54,49 @@ def test_batches_answer_as_plain_generation_does(demo, plain_answers, reuse):
         assert answer.new_tokens <= prompt.max_new_tokens
 
 
-def test_sampling_is_seeded_by_the_batch(tiny_model):
-    engine = TransformersEngine(load_model(str(tiny_model)), temperature=1.0)
+def test_sampling_is_seeded_by_the_record(tiny_model):
     prompts = prompts_of(chosen_rows("DialogueBase", 4))
-    engine.prepare(prompts)
-    first, same, other = (engine.answer(prompts[:1], seed) for seed in (1, 1, 2))
-    assert first == same != other
+    same_text = replace(prompts[0], id="another id")
+    loaded = load_model(str(tiny_model))
+    engines = [TransformersEngine(loaded, temperature=1.0, share_prefix=share) for share in (True, False)]
+    for engine in engines:
+        engine.prepare([*prompts, same_text])
+        first, same, other = (engine.answer(prompts[:1], seed) for seed in (1, 1, 2))
+        assert first == same != other
+        one, another = engine.answer([prompts[0], same_text], 1)
+        assert one == first[0]
+        assert one.text != another.text
+    assert engines[0].answer(prompts, 1) == engines[1].answer(prompts, 1)  # plain generation samples the same tokens
 
 
-def test_sampling_does_not_depend_on_how_many_rows_fit_into_memory(tiny_model):
-    engine = TransformersEngine(load_model(str(tiny_model)), temperature=1.0)
-    same = prompts_of(chosen_rows("DialogueBase", 1)) * 2
-    prompts = prompts_of(chosen_rows("DialogueBase,ItineraryResponse", 2))
-    prompts = [Prompt(p.id, p.task, "one group", p.messages, 8 + i) for i, p in enumerate(prompts)]
-    engine.prepare([*same, *prompts])
-    at_once = engine.answer(prompts, 5)
-    for rows in (2, 1):
-        engine.max_rows = rows
-        assert engine.answer(prompts, 5) == at_once
-    first, second = engine.answer(same, 5)
-    assert first.text != second.text  # each row has its own random numbers
+def samples(scores, number):
+    """Tokens of many records with the same scores, shape (number, rows)."""
+    sampling, rows = Sampling(1.0, 1.0), len(scores)
+    seeds = [[record_seed(0, f"{n}-{row}") for row in range(rows)] for n in range(number)]
+    zero = torch.zeros(rows, dtype=torch.long)
+    return torch.stack([sampling.choose(scores, torch.tensor(of_rows), zero) for of_rows in seeds])
 
 
 def test_samples_follow_the_probabilities_of_all_tokens():
     scores = torch.tensor([[0.6, 0.3, 0.1], [0.1, 0.0, 0.9]]).log()
-    sampling = SeededSampling([1, 2], torch.device("cpu"))
-    samples = torch.stack([sampling(None, scores).argmax(-1) for _ in range(4000)])
-    shares = torch.stack([(samples == token).float().mean(0) for token in range(3)], dim=1)
+    tokens = samples(scores, 4000)
+    shares = torch.stack([(tokens == token).float().mean(0) for token in range(3)], dim=1)
     assert torch.allclose(shares, scores.exp(), atol=0.03)  # four standard errors
     assert shares[1, 1] == 0
 
 
 def test_samples_are_not_limited_to_the_fifty_most_likely_tokens():
-    sampling = SeededSampling([3], torch.device("cpu"))
-    assert len({int(sampling(None, torch.zeros(1, 200)).argmax()) for _ in range(1000)}) > 150
+    assert len(samples(torch.zeros(1, 200), 1000).unique()) > 150
+
+
+def test_noise_differs_by_seed_count_and_token():
+    seeds, counts = torch.tensor([1, 1, 2, 2**63 - 1]), torch.tensor([0, 1, 0, 0])
+    noise = gumbel_noise(seeds, counts, 5000)
+    assert noise.isfinite().all()
+    assert len(noise.unique()) > 19_000
+    assert torch.allclose(noise.mean(1), torch.full((4,), 0.5772), atol=0.08)  # Euler's constant; four standard errors
+    assert torch.allclose(noise.std(1), torch.full((4,), 1.2825), atol=0.1)  # pi / sqrt(6)
+    assert torch.corrcoef(noise).triu(1).abs().max() < 0.08
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -132,7 +143,11 @@ def test_a_complete_run_is_not_changed(settings, uninterrupted, tmp_path):
     assert sorted((tmp_path / "run" / "shards").iterdir()) == shards
 
 
-def test_a_partial_batch_is_answered_again_in_full(settings, uninterrupted, tmp_path):
+def test_the_number_of_rows_changes_nothing(settings, uninterrupted, tmp_path):
+    assert generate(replace(settings, batch_size=7), tmp_path / "run").read_bytes() == uninterrupted
+
+
+def test_only_what_is_not_on_disk_is_answered(settings, uninterrupted, tmp_path):
     out = tmp_path / "run"
     generate(settings, out)
     shard = next((out / "shards").iterdir())
@@ -146,20 +161,14 @@ def test_resuming_with_other_settings_is_refused(settings, tmp_path):
     out = tmp_path / "run"
     before = generate(settings, out).read_bytes()
     with pytest.raises(H2HTalkError) as error:
-        generate(replace(settings, batch_size=3, sap="none"), out)
-    assert "generation.batch_size: 2 -> 3" in str(error.value)
+        generate(replace(settings, seed=3, sap="none"), out)
+    assert "generation.seed: 0 -> 3" in str(error.value)
     assert "prompts.sap" in str(error.value)
     assert (out / "predictions.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("killed", "resumed"),
-    [
-        pytest.param(1, 2, id="1-then-2"),
-        pytest.param(2, 2, id="2-then-2", marks=pytest.mark.slow),
-        pytest.param(2, 1, id="2-then-1", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("killed", "resumed"), [(1, 2), (2, 2), (2, 1)])
 def test_kill_nine_loses_nothing(killed, resumed, settings, uninterrupted, tmp_path):
     out = tmp_path / "run"
     launch = {1: alone, 2: torchrun}
@@ -172,7 +181,7 @@ def test_kill_nine_loses_nothing(killed, resumed, settings, uninterrupted, tmp_p
         assert job.ended_within(300) == 0, job.output
     assert (out / "predictions.jsonl").read_bytes() == uninterrupted
     total = len(chosen_rows(settings.tasks, settings.limit))
-    assert lines_on_disk(out) <= total + killed * settings.batch_size  # what was on disk was not generated again
+    assert lines_on_disk(out) <= total  # what was on disk was not generated again
 
 
 def test_sampled_answers_are_the_same_at_two_processes_and_after_a_kill(settings, uninterrupted, tmp_path):
@@ -221,4 +230,4 @@ def test_the_plan_has_every_record_of_the_corpus():
     rows = chosen_rows()
     prompts = prompts_of(rows)
     plan = make_plan(prompts, [len(p.messages[0]["content"]) for p in prompts], 16)
-    assert sum(len(batch.ids) for batch in plan) == len(rows)
+    assert sum(map(len, plan)) == len(rows)

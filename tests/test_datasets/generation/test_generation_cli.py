@@ -46,7 +46,7 @@ def test_old_names_of_an_option_are_accepted(name, invoke, received):
 
 
 def test_the_module_shows_every_option_and_no_old_name():
-    shown = CliRunner().invoke(module, ["--help"], terminal_width=200).stdout
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(module, ["--help"]).stdout
     names = {f"--{field.name.replace('_', '-')}" for field in fields(Settings)} - {"--probe", "--persona-text"}
     assert {name for name in names if name not in shown} == set()
     assert "--in-flight" not in shown and "--probe" not in shown

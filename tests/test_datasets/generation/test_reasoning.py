@@ -3,13 +3,11 @@
 import copy
 
 import pytest
-import torch
-from transformers import AddedToken, AutoModelForCausalLM, LlamaConfig
+from transformers import AddedToken
 
 from h2htalk_datasets.generation import Prompt
-from h2htalk_datasets.generation.engines.models import Loaded
 from h2htalk_datasets.generation.engines.reasoning import cut_reasoning, opened_by
-from h2htalk_datasets.generation.engines.transformers import TransformersEngine
+from h2htalk_datasets.generation.engines.tokens import PromptTokens
 
 ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"
 
@@ -66,12 +64,8 @@ def test_thoughts_in_special_tokens_and_in_a_block_of_the_template(demo, opening
     names = ("[THINK]", "[/THINK]", "<|channel|>", "<|message|>", "<|start|>", "<|end|>")
     tokenizer.add_tokens([AddedToken(name, special=True) for name in names], special_tokens=True)
     tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}" + opening
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    model = AutoModelForCausalLM.from_config(LlamaConfig(vocab_size=len(tokenizer), **sizes))
-    new = tokenizer(generated, add_special_tokens=False, return_tensors="pt")["input_ids"]
-    model.generate = lambda input_ids, **options: torch.cat([input_ids, new], dim=1)
-    engine = TransformersEngine(Loaded(model.eval(), tokenizer, "tiny", "0"), reuse_prefix=False)
     prompt = Prompt("a", "DialogueBase", "ana", ({"role": "system", "content": "Be kind."},), 50)
-    engine.prepare([prompt])
-    [result] = engine.answer([prompt], seed=0)
+    tokens = PromptTokens(tokenizer, [tokenizer.eos_token_id], "tiny", None)
+    tokens.add([prompt])
+    result = tokens.answer(prompt, tokenizer(generated, add_special_tokens=False)["input_ids"])
     assert (result.text, result.reasoning) == (answer, thoughts)

@@ -73,7 +73,8 @@ def two_nodes(
         options += ["--main_process_ip", f"{ADDRESS}1", "--main_process_port", port]
         command = ["ip", "netns", "exec", namespace, *accelerate(2, program, options), *arguments(settings, out)]
         log = out.parent / f"node{number}.log"
-        jobs.append(stack.enter_context(started(command, log, GLOO_SOCKET_IFNAME=INTERFACE)))
+        environment = {"GLOO_SOCKET_IFNAME": INTERFACE, "H2HTALK_SILENT_SECONDS": "15"}
+        jobs.append(stack.enter_context(started(command, log, **environment)))
     return jobs
 
 
@@ -118,7 +119,7 @@ def test_a_lost_node_ends_the_other_which_then_finishes_alone(accident, namespac
 
 
 def test_a_rank_that_fails_ends_the_other_node_too(namespaces, settings, tmp_path):
-    program = [str(PROGRAMS / "fail_on_a_rank.py"), "1", "answer", "expected"]
+    program = [str(PROGRAMS / "fail_on_a_rank.py"), "1", "stream", "expected"]
     with ExitStack() as stack:
         first, second = two_nodes(stack, namespaces, settings, [tmp_path / "run"] * 2, program)
         assert second.ended_within(200) != 0

@@ -1,5 +1,7 @@
-"""Prefix reuse gives the tokens that plain generation gives, in every kind of attention it is used for."""
+"""Rows over a shared prefix give the tokens of plain generation, in every kind of attention, whoever else decodes."""
 
+import copy
+import random
 import shutil
 from pathlib import Path
 
@@ -7,10 +9,12 @@ import pytest
 import torch
 from huggingface_hub.constants import HF_HUB_CACHE
 from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     AutoModelForCausalLM,
     Gemma2Config,
     Gemma3TextConfig,
+    GlmConfig,
     GPT2Config,
     LlamaConfig,
     MambaConfig,
@@ -18,6 +22,8 @@ from transformers import (
     MistralConfig,
     MllamaForCausalLM,
     MllamaTextConfig,
+    Phi3Config,
+    PhiConfig,
     Qwen2Config,
     Qwen3Config,
     RwkvConfig,
@@ -26,11 +32,15 @@ from transformers import (
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import Prompt
-from h2htalk_datasets.generation.engines import prefix_attention
+from h2htalk_datasets.generation.engines import row_check
+from h2htalk_datasets.generation.engines.decoder import Decoder
 from h2htalk_datasets.generation.engines.models import Loaded, adapter_revision, load_model
-from h2htalk_datasets.generation.engines.prefix_attention import attend_to_prefix_once
-from h2htalk_datasets.generation.engines.prefix_cache import PrefixCache, can_share, common_prefix
-from h2htalk_datasets.generation.engines.transformers import TransformersEngine, warn_no_prefix_reuse
+from h2htalk_datasets.generation.engines.prefixes import PrefixCache, common_prefix, extend
+from h2htalk_datasets.generation.engines.row_cache import row_attention
+from h2htalk_datasets.generation.engines.row_check import decodes_in_rows
+from h2htalk_datasets.generation.engines.transformers import TransformersEngine, warn_plain_generation
+from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
+from h2htalk_datasets.prompts import chat_text
 
 SIZES = {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4}
 GQA = {**SIZES, "num_key_value_heads": 2, "head_dim": 16, "initializer_range": 0.3}
@@ -57,6 +67,9 @@ CONFIGS = {
         **GQA,
     ),
     "mistral-sliding": lambda n: MistralConfig(vocab_size=n, sliding_window=WINDOW, **GQA),
+    "phi": lambda n: PhiConfig(vocab_size=n, **{k: v for k, v in GQA.items() if k != "head_dim"}),
+    "phi3": lambda n: Phi3Config(vocab_size=n, pad_token_id=0, **{k: v for k, v in GQA.items() if k != "head_dim"}),
+    "glm": lambda n: GlmConfig(vocab_size=n, pad_token_id=0, **GQA),
     "gpt2": lambda n: GPT2Config(vocab_size=n, n_embd=48, n_layer=3, n_head=4, initializer_range=0.3),
 }
 
@@ -103,54 +116,91 @@ def plain(loaded, prompt):
     return loaded.tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True).strip()
 
 
-# Models whose decoding step reads the prefix once for all rows; softcaps and windows use torch's attention.
-ONCE = {"llama", "qwen2", "qwen3", "gpt2"}
-
-
-@pytest.mark.parametrize("once", [False, True], ids=["general", "once"])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_tokens_are_those_of_plain_generation(name, once, demo, monkeypatch):
+def test_tokens_are_those_of_plain_generation(name, demo):
     loaded = loaded_from(CONFIGS[name](len(demo.tokenizer)), demo.tokenizer)
-    all_prompts, used = prompts(), []
-    expected = {prompt.id: plain(loaded, prompt) for prompt in all_prompts}
-    if once:
-        attend_to_prefix_once(loaded.model)
-        original = prefix_attention.heads_first
-        monkeypatch.setattr(prefix_attention, "heads_first", lambda tensor: used.append(1) or original(tensor))
-    engine = TransformersEngine(loaded)
-    assert len(set(expected.values())) > len(all_prompts) / 2  # different prompts have different answers
+    all_prompts = prompts()
+    expected = [plain(loaded, prompt) for prompt in all_prompts]
+    assert len(set(expected)) > len(all_prompts) / 2  # different prompts have different answers
+    engine = TransformersEngine(loaded, rows=5)
     engine.prepare(all_prompts)
     assert engine.prefixes is not None
-    for persona in PERSONAS:
-        mixed = [prompt for prompt in all_prompts if prompt.group == persona]
-        for batch in (mixed, mixed[:3], mixed[1:2]):  # two tasks, one task, one prompt
-            assert [a.text for a in engine.answer(batch, 0)] == [expected[p.id] for p in batch]
-    assert bool(used) == (once and name in ONCE)
+    assert [answer.text for answer in engine.answer(all_prompts, 0)] == expected
 
 
-def test_the_attention_of_a_step_is_torchs(demo):
-    """The logits of each step are equal up to rounding, with the same cache and the same tokens."""
-    rows = [[*range(1, 90), 7, 8, 9, 10], [*range(1, 90), 300], [*range(1, 90), 5, 6]]
-    ids = torch.tensor([row if len(row) == 93 else [0] * (93 - len(row)) + row for row in rows])
-    mask = (ids > 0).long()
-    logits = []
-    for once in (False, True):
-        model = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer).model
-        if once:
-            attend_to_prefix_once(model)
-        with torch.inference_mode():
-            cache = PrefixCache(model, max_bytes=10**9).build_cache(rows, [89], 100)
-            options = {"past_key_values": cache, "return_dict_in_generate": True, "output_logits": True}
-            out = model.generate(ids, attention_mask=mask, max_new_tokens=6, do_sample=False, **options)
-        logits.append(torch.stack(out.logits))
-    assert not torch.equal(*logits)  # sums in another order
-    torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_an_answer_does_not_depend_on_the_rows_the_order_or_the_other_prompts(demo, temperature):
+    loaded = loaded_from(CONFIGS["qwen2"](len(demo.tokenizer)), demo.tokenizer)
+    all_prompts = prompts()
+
+    def answers(rows, chosen):
+        engine = TransformersEngine(loaded, rows=rows, temperature=temperature, top_p=0.9)
+        engine.prepare(all_prompts)
+        return {prompt.id: answer for prompt, answer in engine.stream(iter(chosen), seed=3)}
+
+    expected = answers(4, all_prompts)
+    assert len(expected) == len(all_prompts)
+    for rows in (1, 3, 12):
+        assert answers(rows, all_prompts) == expected
+    shuffled = random.Random(1).sample(all_prompts, len(all_prompts))
+    assert answers(3, shuffled) == expected
+    some = all_prompts[2:9:3]
+    assert answers(2, some) == {prompt.id: expected[prompt.id] for prompt in some}
 
 
-@pytest.mark.parametrize("attention", [None, "sdpa_prefix_once", "sdpa"])
-def test_the_attention_of_a_manifest_can_be_requested(attention, tiny_model):
-    engine = TransformersEngine(load_model(str(tiny_model), attention=attention))
-    assert engine.identity()["attention"] == (attention or "sdpa_prefix_once")
+class Recorder(TorchDispatchMode):
+    """Notes every operation with the shapes of its results, and what would make the CPU wait for a GPU."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "item", "is_nonzero", "_to_copy", "masked_select", "unique")
+
+    def __init__(self):
+        super().__init__()
+        self.operations, self.waiting = [], []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        name = function.overloadpacket.__name__
+        tensors = result if isinstance(result, (list, tuple)) else [result]
+        self.operations.append((name, [tuple(t.shape) for t in tensors if isinstance(t, torch.Tensor)]))
+        if name in self.WAITING and not (name == "_to_copy" and kwargs.get("device") is None):
+            self.waiting.append(name)
+        return result
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_step_could_be_captured(demo, temperature):
+    """Every step has the same operations with the same shapes, and none that would make the CPU wait."""
+    loaded = loaded_from(CONFIGS["mistral-sliding"](len(demo.tokenizer)), demo.tokenizer)
+    engine = TransformersEngine(loaded, rows=3, temperature=temperature, top_p=0.9)
+    all_prompts = prompts()[:4]
+    engine.prepare(all_prompts)
+    engine.answer(all_prompts[:1], 0)
+    recorded = []
+    with torch.inference_mode(), row_attention(loaded.model):
+        tokens = [engine._tokens[prompt] for prompt in all_prompts]
+        prefix = engine.prefixes.layers(tokens[0], [common_prefix(tokens)])
+        choose = engine._sampling.choose if engine._sampling else None
+        decoder = Decoder(loaded.model, prefix, 3, 128, 8, [0], choose)
+        decoder.fill([0, 2], extend(loaded.model, prefix, [t[:-1] for t in tokens[:2]]), tokens[:2], [5, 8], [1, 2])
+        for _ in range(3):
+            with Recorder() as recorder:
+                decoder.step()
+            recorded.append(recorder)
+        decoder.fill([0], extend(loaded.model, prefix, [tokens[3][:-1]]), [tokens[3]], [6], [4])
+        with Recorder() as recorder:
+            decoder.step()
+    assert len(recorder.operations) > 100
+    for earlier in recorded:
+        assert earlier.operations == recorder.operations
+        assert earlier.waiting == []
+
+
+def test_the_attention_of_a_manifest_can_be_requested(tiny_model):
+    for attention in (None, "sdpa", "sdpa_prefix_once"):  # the last one stands in older manifests
+        engine = TransformersEngine(load_model(str(tiny_model), attention=attention))
+        engine.prepare(prompts()[:2])
+        assert engine.identity()["attention"] == (attention or "sdpa")
+        assert engine.prefixes is not None
 
 
 NOTHING_SHARED = {
@@ -172,7 +222,7 @@ def test_where_nothing_can_be_shared_generation_is_plain_and_warns_once(name, de
     model = NOTHING_SHARED[name](len(demo.tokenizer)).eval()
     model.generation_config.eos_token_id = None
     loaded = Loaded(model, demo.tokenizer, "tiny", "0")
-    warn_no_prefix_reuse.cache_clear()
+    warn_plain_generation.cache_clear()
     few = prompts()[:3]
     for _ in range(2):
         engine = TransformersEngine(loaded)
@@ -180,25 +230,24 @@ def test_where_nothing_can_be_shared_generation_is_plain_and_warns_once(name, de
         assert engine.prefixes is None
         assert [a.text for a in engine.answer(few[:1], 0)] == [plain(loaded, few[0])]
     assert [record.message for record in caplog.records].count(
-        "this model's cache cannot be shared between prompts; generating without prefix reuse"
+        "this model cannot decode in rows over a shared prefix; generating batch by batch, which is slower"
     ) == 1
 
 
-class ShiftedPrefixes(PrefixCache):
-    """Puts every token of a prefix one cell too late."""
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_model_that_gives_other_tokens_in_rows_generates_plainly(demo, dtype, monkeypatch):
+    model = copy.deepcopy(demo.model).to(dtype)
+    real = [prompt_of(row, sap=True) for row in chosen_rows("DialogueBase,RecollectionSynthesis", 1)]
+    rows = [demo.tokenizer(chat_text(p.messages, demo.tokenizer), add_special_tokens=False)["input_ids"] for p in real]
+    assert decodes_in_rows(model, rows)
+    original = row_check.extend
 
-    def build_cache(self, *args):
-        cache = super().build_cache(*args)
-        for layer in cache.layers:
-            layer.keys.copy_(layer.keys.roll(1, dims=2))
-            layer.values.copy_(layer.values.roll(1, dims=2))
-        return cache
+    def shifted(*arguments):
+        """Put every token one cell too late."""
+        return [(keys.roll(1, dims=2), values.roll(1, dims=2)) for keys, values in original(*arguments)]
 
-
-def test_a_prefix_that_changes_the_logits_is_not_shared(demo):
-    loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
-    assert can_share(loaded.model, [5, 6, 7])
-    assert not can_share(loaded.model, [5, 6, 7], ShiftedPrefixes)
+    monkeypatch.setattr(row_check, "extend", shifted)
+    assert not decodes_in_rows(model, rows)
 
 
 class Counted:
@@ -212,26 +261,18 @@ class Counted:
         return self._model(ids, **options)
 
 
-def test_each_level_is_computed_once_from_the_one_before_it(demo):
+def test_each_prefix_is_computed_once_from_the_one_before_it(demo):
     loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
     counted = Counted(loaded.model)
     cache = PrefixCache(counted, max_bytes=10**9)
-    one = [list(range(1, 101)), [*range(1, 99), 7]]
-    other = [[*range(1, 61), 9, *range(300, 340)], [*range(1, 61), 9, *range(300, 330), 5]]
+    one, other = list(range(1, 101)), [*range(1, 61), 9, *range(300, 340)]
     with torch.inference_mode():
-        assert cache.build_cache(one, [40, 98], 120).get_seq_length() == 98
+        assert cache.layers(one, [40, 98])[0][0].shape[2] == 98
         assert counted.tokens == 98
-        cache.build_cache(one, [40, 98], 120)
+        cache.layers(one, [40, 98])
         assert counted.tokens == 98  # cached
-        cache.build_cache(other, [40, 60, 91], 120)
-        assert counted.tokens == 98 + 51  # 40 to 60 to 91; the first 40 are shared
-        assert cache.build_cache(one, [3], 120) is None  # too short
-        assert cache.build_cache(one, [3, 40], 120, batch_prefix_len=98).get_seq_length() == 98
-        assert counted.tokens == 98 + 51  # cached before
-        third = [[*range(1, 41), *range(400, 460)]] * 2
-        for computed in (50, 100):
-            assert cache.build_cache(third, [40], 120, batch_prefix_len=90).get_seq_length() == 90
-            assert counted.tokens == 98 + 51 + computed  # the prefix of one batch is not cached
+        cache.layers(other, [40, 60])
+        assert counted.tokens == 98 + 20  # the first 40 are shared
 
 
 def test_the_least_recently_used_are_dropped(demo):
@@ -239,10 +280,10 @@ def test_the_least_recently_used_are_dropped(demo):
     counted = Counted(loaded.model)
     one_prefix = 50 * 4 * 2 * 2 * 16 * 4  # tokens, layers, keys and values, heads, width, bytes
     cache = PrefixCache(counted, max_bytes=2 * one_prefix)
-    rows = [[list(range(start, start + 51))] for start in (1, 100, 200)]
+    rows = [list(range(start, start + 51)) for start in (1, 100, 200)]
     with torch.inference_mode():
         for index, computed in ((0, 1), (1, 2), (0, 2), (2, 3), (0, 3), (1, 4)):
-            cache.build_cache(rows[index], [50], 60)
+            cache.layers(rows[index], [50])
             assert counted.tokens == 50 * computed
 
 
@@ -255,54 +296,56 @@ def test_common_prefix_leaves_each_row_a_token():
 @pytest.fixture
 def engine(demo):
     loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
-    engine = TransformersEngine(loaded)
+    engine = TransformersEngine(loaded, rows=6)
     engine.prepare(prompts())
     engine.model = loaded.model
     return engine
 
 
-def fail_above(engine, rows, error):
-    """Let the model's `generate` raise for more than `rows` prompts; return the numbers of prompts it gets."""
-    sizes, generate = [], engine.model.generate
+@pytest.fixture
+def limited(monkeypatch):
+    """Let a decoder raise if it has more than some number of rows; the list has the rows of each decoder."""
+    sizes, run = [], Decoder.run
 
-    def limited(input_ids, **options):
-        sizes.append(len(input_ids))
-        if len(input_ids) > rows:
-            raise error
-        return generate(input_ids=input_ids, **options)
+    def limit(rows, error):
+        def failing(self):
+            if not sizes or sizes[-1] != self.cache.rows:
+                sizes.append(self.cache.rows)
+            if self.cache.rows > rows:
+                raise error
+            return run(self)
 
-    engine.model.generate = limited
-    return sizes
+        monkeypatch.setattr(Decoder, "run", failing)
+        return sizes
 
-
-def test_out_of_memory_halves_the_batch_from_then_on(engine):
-    batch = prompts()[:6]
-    expected = engine.answer(batch, 0)
-    sizes = fail_above(engine, 2, torch.OutOfMemoryError("CUDA out of memory."))
-    assert engine.answer(batch, 0) == expected
-    assert engine.answer(batch, 0) == expected
-    assert sizes == [6, 3] + [1] * 12
+    return limit
 
 
-def test_out_of_memory_on_one_prompt_is_reported(engine):
-    fail_above(engine, 0, RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"))
+def test_out_of_memory_halves_the_rows_from_then_on(engine, limited):
+    expected = engine.answer(prompts(), 0)
+    sizes = limited(2, torch.OutOfMemoryError("CUDA out of memory."))
+    assert engine.answer(prompts(), 0) == expected
+    assert sizes == [6, 3, 1]
+    assert engine.answer(prompts(), 0) == expected
+    assert sizes == [6, 3, 1]
+
+
+def test_out_of_memory_on_one_prompt_is_reported(engine, limited):
+    limited(0, RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes"))
     with pytest.raises(H2HTalkError, match=r"out of memory on one prompt \(ana-DialogueBase-0, \d+ tokens\)"):
         engine.answer(prompts()[:2], 0)
 
 
-def test_on_one_prompt_the_cached_prefixes_are_dropped_first(engine):
-    prompt, generate = prompts()[:1], engine.model.generate
-    expected = engine.answer(prompt, 0)
-    assert len(engine.prefixes) > 0
+def test_on_one_prompt_the_cached_prefixes_are_dropped_first(engine, monkeypatch):
+    expected, run = engine.answer(prompts(), 0), Decoder.run
 
-    def needs_their_memory(**options):
+    def needs_their_memory(self):
         if len(engine.prefixes):
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return generate(**options)
+        return run(self)
 
-    engine.model.generate = needs_their_memory
-    for _ in range(2):
-        assert engine.answer(prompt, 0) == expected
+    monkeypatch.setattr(Decoder, "run", needs_their_memory)
+    assert engine.answer(prompts(), 0) == expected
     assert len(engine.prefixes) == 0
 
 
@@ -315,16 +358,23 @@ def test_on_one_prompt_the_cached_prefixes_are_dropped_first(engine):
     ],
     ids=["allocator", "driver", "cublas"],
 )
-def test_out_of_memory_has_other_messages_too(engine, error):
-    sizes = fail_above(engine, 1, error)
-    engine.answer(prompts()[:2], 0)
-    assert sizes == [2, 1, 1]
+def test_out_of_memory_has_other_messages_too(engine, limited, error):
+    sizes = limited(3, error)
+    assert len(engine.answer(prompts()[:2], 0)) == 2
+    assert sizes == [6, 3]
 
 
-def test_other_errors_are_raised(engine):
-    fail_above(engine, 0, RuntimeError("shapes differ"))
+def test_other_errors_are_raised(engine, limited):
+    limited(0, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):
         engine.answer(prompts()[:2], 0)
+
+
+def test_a_prompt_beyond_the_context_is_refused_before_anything_is_computed(demo):
+    sizes = {**GQA, "max_position_embeddings": 80}
+    loaded = loaded_from(LlamaConfig(vocab_size=len(demo.tokenizer), **sizes), demo.tokenizer)
+    with pytest.raises(H2HTalkError, match=r"has \d+ tokens and its answer up to \d+, but the context of tiny has 80"):
+        TransformersEngine(loaded).prepare(prompts())
 
 
 def test_adapters_change_the_answers_and_are_named(demo, tmp_path):
