@@ -67,6 +67,7 @@ _ABSENT = frozenset(
     "missing gap hole empty mystery".split()
 )
 _GUESS = frozenset("maybe perhaps probably".split())
+_SHORT = 80  # tokens of an answer that can deny something as a whole
 _WINDOW = 5  # tokens before a form that are searched
 
 
@@ -109,7 +110,8 @@ def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = (),
 def _verdict_on_abstention(abstains: bool, tokens: Sequence[str], answer: str, known: Iterable[str]) -> str:
     if (not abstains or _GUESS.intersection(tokens)) and _names_a_value(answer, known):
         return "invented"
-    return "right" if abstains or _ABSENT.intersection(tokens) else "evaded"
+    denies = len(tokens) <= _SHORT and _ABSENT.intersection(tokens)
+    return "right" if abstains or denies else "evaded"
 
 
 def _claims(tokens: Sequence[str], form: str) -> bool:
