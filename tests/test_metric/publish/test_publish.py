@@ -28,7 +28,7 @@ from h2htalk_datasets.tasks import MEMORY, PROBE_SETS
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 from h2htalk_metric.publish import check_card, prepare_folder, prepare_results
 
-FIGURES = {"counts.png", "labels.png", "lengths.png", "statistics.md", "verbs.png", "words.png"}
+FIGURES = {"counts.png", "labels.png", "lengths.png", "report.png", "statistics.md", "verbs.png", "words.png"}
 DATASET = {"README.md", "LICENSE", "eval.yaml", "data/en/manifest.json"}
 DATASET |= {f"data/en/{config}.parquet" for config in (*TASKS, *PROBE_SETS, MEMORY)} | {
     f"figures/{name}" for name in FIGURES
@@ -165,7 +165,7 @@ def test_the_dataset_is_uploaded_byte_for_byte_also_twice(dataset):
         assert server.repos == {"dataset/my-team/talk": files_in(dataset)}
         assert server.created[0]["type"] == "dataset"
         puts = [call for call in server.calls if call.startswith("PUT")]
-        assert len(puts) == 2 * (2 * len(TASKS) + len(PROBE_SETS) + 6)  # Parquet files and figures go as large files
+        assert len(puts) == 2 * (2 * len(TASKS) + len(PROBE_SETS) + 7)  # Parquet files and figures go as large files
         assert "POST /api/datasets/my-team/talk/commit/main" in server.calls
 
 
