@@ -1,4 +1,4 @@
-"""Records of one's own for a run: a folder of relationship files, a built dataset folder, or a dataset on the Hub."""
+"""A user's own records for a run: a folder of relationship files, a built dataset folder, or a dataset on the Hub."""
 
 __all__ = ["OwnData", "load_data"]
 
@@ -62,7 +62,7 @@ def load_data(source: str) -> OwnData:
         if next(folder.glob("*.yaml"), None):
             return OwnData(folder.resolve().name, str(folder.resolve()), rows_of_folder(folder))
         raise H2HTalkError(
-            f"{folder} has no relationship files and is no dataset that `h2htalk corpus build` wrote; start with: "
+            f"{folder} has no relationship files and is not a dataset that `h2htalk corpus build` wrote; start with: "
             f"h2htalk new-relationship SLUG --folder {folder}"
         )
     if folder.exists() or not _HUB_ID.fullmatch(source):
@@ -93,7 +93,7 @@ def _manifest(file: Path) -> dict[str, Any]:
         manifest = json.loads(file.read_text("utf-8"))
         return manifest | {"fingerprint": str(manifest["fingerprint"])}
     except (ValueError, KeyError, TypeError):
-        raise H2HTalkError(f"{file} is no manifest of a dataset; build the data again") from None
+        raise H2HTalkError(f"{file} is not the manifest of a dataset; build the data again") from None
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -117,7 +117,7 @@ class Record(Strict):
         categories = LANGUAGES[self.language].categories
         foreign = [memory.category for memory in self.memories if memory.category not in (None, *categories)]
         if foreign:
-            raise ValueError(f"memories: {foreign[0]!r} is no category of the language {self.language!r}")
+            raise ValueError(f"memories: {foreign[0]!r} is not a category of the language {self.language!r}")
         times = [entry.time for entry in self.schedule]
         if times != sorted(set(times)):
             raise ValueError("schedule: times must ascend within one day")

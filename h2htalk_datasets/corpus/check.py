@@ -22,7 +22,7 @@ class Check:
         limit: the largest allowed value, or the smallest if `at_least`.
         at_least: whether the limit is a lower one.
         offenders: lines ``where: what``; also listed when a share is within its limit.
-        is_advice: whether a violation is only reported, as for a corpus of one's own.
+        is_advice: whether a violation is only reported, as for a user's own corpus.
 
     """
 

@@ -1,4 +1,4 @@
-"""A corpus of one's own: a folder of relationship files, in any number, with its own name and fingerprint."""
+"""A user's own corpus: a folder of relationship files, in any number, with its own name and fingerprint."""
 
 __all__ = ["build_folder", "check_folder", "new_relationship", "read_folder", "rows_of_folder"]
 
@@ -54,7 +54,7 @@ def new_relationship(slug: str, language: str = "en", folder: Path = Path()) -> 
     """
     text = (_SKELETONS / f"{language_of(language).code}.yaml").read_text("utf-8")
     if not _SLUG.fullmatch(slug):
-        raise H2HTalkError(f"{slug!r} is no slug; use small letters, digits and hyphens, for example night-tram")
+        raise H2HTalkError(f"{slug!r} is not a slug; use small letters, digits and hyphens, for example night-tram")
     numbers = {int(file.name.split("-")[0]): file for file in folder.glob("*-*.yaml") if file.name[0].isdigit()}
     if not slug[0].isdigit():
         slug = f"{max(numbers, default=0) + 1:02d}-{slug}"

@@ -72,7 +72,7 @@ def render(
 
 
 def describe_templates(folder: str | Path) -> dict[str, str]:
-    """What a run's manifest says of templates: absolute path, and SHA-256 (hex) of their names and contents."""
+    """Return what a run's manifest records about templates: absolute path, and SHA-256 (hex) of names and contents."""
     path = Path(folder).resolve()
     files = sorted(file for file in path.rglob("*") if file.suffix in (".jinja", ".yaml"))
     digest = sha256()
@@ -191,7 +191,7 @@ def _sap_file(language: str, folder: Path | None = None) -> dict[str, Any]:
 
 @cache
 def _own_folder(templates: str | Path | None, language: str) -> Path | None:
-    """The folder with somebody's own templates for a language."""
+    """Return the folder with a user's own templates for a language."""
     if templates is None:
         return None
     folder = Path(templates)

@@ -67,7 +67,7 @@ def check(
 
 
 def _own_folder(files: Sequence[Path] | None) -> Path | None:
-    """The folder of somebody's own corpus, if that is what was named.
+    """The folder of a user's own corpus, if that is what was named.
 
     Raises:
         H2HTalkError: a folder was named among files, or something that does not exist.

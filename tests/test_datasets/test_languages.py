@@ -74,7 +74,7 @@ def test_limits_are_those_of_the_records_language(chinese_records):
 def test_a_memory_has_a_category_of_its_records_language(chinese_records):
     record = next(record for record in chinese_records if record.memories and record.memories[0].category)
     memories = [memory.model_dump() | {"category": "Hobbies"} for memory in record.memories]
-    with pytest.raises(ValueError, match="'Hobbies' is no category of the language 'zh'"):
+    with pytest.raises(ValueError, match="'Hobbies' is not a category of the language 'zh'"):
         Record.model_validate(record.model_dump() | {"memories": memories})
 
 

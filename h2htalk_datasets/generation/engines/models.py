@@ -153,7 +153,7 @@ def replica_devices(local_rank: int, size: int, available: int) -> list[int]:
 
 
 def gpus_of_replica(size: int) -> list[int]:
-    """Return the GPUs of this process's replica; none on a machine without GPUs.
+    """Return the GPUs of this process's replica; none for a single device on a machine without GPUs.
 
     Raises:
         H2HTalkError: the node has fewer.
@@ -162,6 +162,8 @@ def gpus_of_replica(size: int) -> list[int]:
     import torch
 
     available = torch.cuda.device_count()
+    if not available and size > 1:
+        raise H2HTalkError("--devices-per-replica needs GPUs; do not use it on a CPU")
     return replica_devices(int(os.environ.get("LOCAL_RANK", "0")), size, available) if available else []
 
 
@@ -171,8 +173,6 @@ def weights_placement(device: Any, devices_per_replica: int) -> dict[str, Any]:
 
     if devices_per_replica == 1:
         return {"device_map": {"": device}}
-    if not torch.cuda.is_available():
-        raise H2HTalkError("--devices-per-replica needs GPUs; do not use it on a CPU")
     devices = gpus_of_replica(devices_per_replica)
     torch.cuda.set_device(devices[0])  # collectives store their buffers here, and not on another replica's GPU
     free = {index: torch.cuda.mem_get_info(index)[0] for index in devices}

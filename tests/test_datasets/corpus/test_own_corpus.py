@@ -1,4 +1,4 @@
-"""A corpus of one's own: skeletons, checks, the built dataset, wrong input, and prompts of one's own."""
+"""A user's own corpus: skeletons, checks, the built dataset, wrong input, and the user's own prompts."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_skeletons_are_numbered_and_valid(corpus):
 
 @pytest.mark.parametrize("slug", ["Night", "a b", "../x", "", "nacht-straße"])
 def test_a_slug_has_small_letters_digits_and_hyphens(tmp_path, slug):
-    with pytest.raises(H2HTalkError, match="is no slug"):
+    with pytest.raises(H2HTalkError, match="is not a slug"):
         new_relationship(slug, folder=tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -107,7 +107,7 @@ def test_data_that_cannot_be_used_is_one_line(corpus, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     for source, message in {
-        str(empty): "has no relationship files and is no dataset",
+        str(empty): "has no relationship files and is not a dataset",
         str(tmp_path / "absent"): "no data at",
         str(corpus / "01-night-tram.yaml"): "no data at",
     }.items():

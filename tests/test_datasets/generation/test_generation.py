@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from helpers.launch import alone, arguments, lines_on_disk, started, torchrun
+from helpers.plain_generation import plain_answer
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import Prompt, Settings, generate, make_plan
@@ -22,15 +23,6 @@ TASKS = "DialogueBase,RecollectionRefinement,ItineraryResponse"  # short answers
 
 def prompts_of(rows, max_new_tokens=12):
     return [Prompt(r["id"], r["task"], r["relationship"], tuple(render(r)), max_new_tokens) for r in rows]
-
-
-def plain_answer(loaded, prompt):
-    """What `model.generate` answers to one prompt alone, without our cache and without a batch."""
-    text = loaded.tokenizer.apply_chat_template(list(prompt.messages), tokenize=False, add_generation_prompt=True)
-    ids = loaded.tokenizer(text, add_special_tokens=False, return_tensors="pt")
-    with torch.inference_mode():
-        out = loaded.model.generate(**ids, max_new_tokens=prompt.max_new_tokens, do_sample=False)
-    return loaded.tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True).strip()
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.plain_generation import plain_answer
 from huggingface_hub.constants import HF_HUB_CACHE
 from safetensors.torch import load_file, save_file
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -38,6 +39,7 @@ from h2htalk_datasets.generation.engines.models import Loaded, adapter_revision,
 from h2htalk_datasets.generation.engines.prefixes import PrefixCache, common_prefix, extend
 from h2htalk_datasets.generation.engines.row_cache import row_attention
 from h2htalk_datasets.generation.engines.row_check import decodes_in_rows
+from h2htalk_datasets.generation.engines.sampling import Sampling
 from h2htalk_datasets.generation.engines.transformers import TransformersEngine, warn_plain_generation
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 from h2htalk_datasets.prompts import chat_text
@@ -107,20 +109,11 @@ def loaded_from(config, tokenizer):
     return Loaded(model, tokenizer, "tiny", "0")
 
 
-def plain(loaded, prompt):
-    """The tokens of `model.generate` for one prompt alone: no padding, no cache of ours."""
-    text = loaded.tokenizer.apply_chat_template(list(prompt.messages), tokenize=False, add_generation_prompt=True)
-    ids = loaded.tokenizer(text, add_special_tokens=False, return_tensors="pt")
-    with torch.inference_mode():
-        out = loaded.model.generate(**ids, max_new_tokens=prompt.max_new_tokens, do_sample=False)
-    return loaded.tokenizer.decode(out[0, ids["input_ids"].shape[1] :], skip_special_tokens=True).strip()
-
-
 @pytest.mark.parametrize("name", CONFIGS)
 def test_tokens_are_those_of_plain_generation(name, demo):
     loaded = loaded_from(CONFIGS[name](len(demo.tokenizer)), demo.tokenizer)
     all_prompts = prompts()
-    expected = [plain(loaded, prompt) for prompt in all_prompts]
+    expected = [plain_answer(loaded, prompt) for prompt in all_prompts]
     assert len(set(expected)) > len(all_prompts) / 2  # different prompts have different answers
     engine = TransformersEngine(loaded, rows=5)
     engine.prepare(all_prompts)
@@ -177,9 +170,10 @@ def test_a_step_could_be_captured(demo, temperature):
     engine.answer(all_prompts[:1], 0)
     recorded = []
     with torch.inference_mode(), row_attention(loaded.model):
-        tokens = [engine._tokens[prompt] for prompt in all_prompts]
+        texts = [chat_text(prompt.messages, loaded.tokenizer) for prompt in all_prompts]
+        tokens = [loaded.tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
         prefix = engine.prefixes.layers(tokens[0], [common_prefix(tokens)])
-        choose = engine._sampling.choose if engine._sampling else None
+        choose = Sampling(temperature, 0.9).choose if temperature else None
         decoder = Decoder(loaded.model, prefix, 3, 128, 8, [0], choose)
         decoder.fill([0, 2], extend(loaded.model, prefix, [t[:-1] for t in tokens[:2]]), tokens[:2], [5, 8], [1, 2])
         for _ in range(3):
@@ -228,7 +222,7 @@ def test_where_nothing_can_be_shared_generation_is_plain_and_warns_once(name, de
         engine = TransformersEngine(loaded)
         engine.prepare(few)
         assert engine.prefixes is None
-        assert [a.text for a in engine.answer(few[:1], 0)] == [plain(loaded, few[0])]
+        assert [a.text for a in engine.answer(few[:1], 0)] == [plain_answer(loaded, few[0])]
     assert [record.message for record in caplog.records].count(
         "this model cannot decode in rows over a shared prefix; generating batch by batch, which is slower"
     ) == 1

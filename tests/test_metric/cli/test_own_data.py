@@ -1,4 +1,4 @@
-"""docs/own-corpus.md from top to bottom, and runs over records of one's own."""
+"""docs/own-corpus.md from top to bottom, and runs over a user's own records."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_changed_or_moved_data_is_named(finished, tmp_path):
         (("corpus", "check", "absent"), "there is no absent"),
         (("corpus", "build", "absent", "--out", "x"), "has no relationship files"),
         (("corpus", "build", "."), "needs --out"),
-        (("new-relationship", "A B"), "is no slug"),
+        (("new-relationship", "A B"), "is not a slug"),
         (("new-relationship", "a", "--language", "de"), "unknown language 'de'"),
         (("generate", "--model", "m", "--data", "absent", "--out", "x"), "no data at 'absent'"),
         (

@@ -1,12 +1,12 @@
 """The page of `h2htalk compare --out`: its tables, its figure of sizes, hostile texts, and 50 runs."""
 
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from helpers.board_runs import make_run
 from helpers.commands import h2htalk
+from helpers.html_elements import elements_of
 from helpers.report_runs import HOSTILE
 
 from h2htalk_metric.reports.comparison_page import comparison_page
@@ -33,18 +33,8 @@ def page(folder):
     return comparison_page(run_groups([Run(folder / name) for name in "abcd"]), sizes)
 
 
-class Tags(HTMLParser):
-    def __init__(self, page):
-        super().__init__()
-        self.found = []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.found.append((tag, dict(attributes)))
-
-
 def test_the_page_is_one_file_without_scripts_and_hostile_names_stay_text(page):
-    tags = Tags(page).found
+    tags = elements_of(page)
     assert not {"script", "img", "link"} & {tag for tag, a in tags if a.get("href") != "data:,"}
     assert all(name not in attributes for _, attributes in tags for name in ("src", "srcset", "onerror"))
     assert "script-src 'none'" in page and "&lt;/script&gt;" in page

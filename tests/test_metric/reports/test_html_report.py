@@ -7,9 +7,9 @@ import random
 import re
 import shutil
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
+from helpers.html_elements import elements_of
 from helpers.judge_scripts import CRITERIA
 from helpers.report_runs import HOSTILE, scored_run
 
@@ -54,19 +54,9 @@ def data_of(page):
     return json.loads(gzip.decompress(base64.b64decode(packed_items)))
 
 
-class Elements(HTMLParser):
-    def __init__(self, page):
-        super().__init__()
-        self.found = []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        self.found.append((tag, dict(attributes)))
-
-
 def test_nothing_from_outside_comes_alive_and_nothing_is_fetched(full):
     page = full[0].read_text("utf-8")
-    elements = Elements(page).found
+    elements = elements_of(page)
     assert [tag for tag, _ in elements].count("script") == 2  # the data and the page's own
     assert "img" not in [tag for tag, _ in elements]
     assert all(name not in attributes for _, attributes in elements for name in ("src", "srcset", "onerror"))
@@ -208,7 +198,7 @@ def test_a_judged_run_by_hand(judged):
     assert "unscored, 1: &lt;/script&gt;" in page
     assert re.search(r'<th>flagged</th>\s*<td class="number">2</td>\s*<td class="number">1</td>', page)
     assert f"judge:a,{HOSTILE}".replace("<", "&lt;").replace(">", "&gt;").replace('"', "&#34;") in page
-    assert [tag for tag, _ in Elements(page).found].count("script") == 2
+    assert [tag for tag, _ in elements_of(page)].count("script") == 2
 
 
 def test_judged_items_say_who_gave_what_and_why(judged):
