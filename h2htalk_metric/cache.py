@@ -1,6 +1,6 @@
 """A cache on disk that processes share. If something happens to it, that costs time or money, but never a result."""
 
-__all__ = ["DiskCache", "cache_folder"]
+__all__ = ["DiskCache"]
 
 import logging
 import sqlite3
@@ -11,18 +11,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from huggingface_hub.constants import HF_HOME
-
 _LOG = logging.getLogger(__name__)
 _TIMEOUT = 60  # seconds to wait while another process writes
 _DAMAGE = ("not a database", "malformed")  # a file that is locked, or cannot be opened, is not damaged
 
 Key = TypeVar("Key", str, bytes)
-
-
-def cache_folder() -> Path:
-    """Where the caches are: ``h2htalk`` under ``HF_HOME``."""
-    return Path(HF_HOME) / "h2htalk"
 
 
 class DiskCache:

@@ -1,6 +1,7 @@
 """Shared parts: a cache of its own without the Hub, the shipped records, and small real models."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,11 @@ from h2htalk_datasets.schema import Record
 # A stall of the machine is no fault, and a text that nobody has tried before must not refuse an unrelated change.
 examples.register_profile("reproducible", deadline=None, derandomize=True)
 examples.load_profile("reproducible")
+
+
+def pytest_unconfigure():
+    """Remove the cache; the demo model in it has half a gigabyte."""
+    shutil.rmtree(_HOME, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

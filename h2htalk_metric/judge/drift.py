@@ -14,11 +14,10 @@ import numpy as np
 import yaml
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.files import write_atomically
+from h2htalk_datasets.files import cache_folder, write_atomically
 from h2htalk_datasets.generation.concurrency import as_completed
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.progress import progress_bar
-from h2htalk_metric.cache import cache_folder
 from h2htalk_metric.judge.judge import Judge
 from h2htalk_metric.judge.judge_items import JUDGED_TASKS, JudgeItem, judge_item
 from h2htalk_metric.judge.judgement import Judgement

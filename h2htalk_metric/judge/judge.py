@@ -10,8 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from h2htalk_datasets.files import cache_folder
 from h2htalk_datasets.generation.chat_client import Reply, RequestFailed, public_url
-from h2htalk_metric.cache import DiskCache, cache_folder
+from h2htalk_metric.cache import DiskCache
 from h2htalk_metric.judge.budget import Budget, Usage, estimate_tokens
 from h2htalk_metric.judge.judge_items import JudgeItem
 from h2htalk_metric.judge.judgement import Judgement, item_key

