@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,8 +25,16 @@ examples.register_profile("reproducible", deadline=None, derandomize=True)
 examples.load_profile("reproducible")
 
 
+def pytest_configure():
+    """Keep the converted demo model next to the installed packages: half a gigabyte, the same for all test runs."""
+    models = Path(sys.prefix, "h2htalk-test-models")
+    models.mkdir(exist_ok=True)
+    Path(_HOME, "h2htalk").mkdir()
+    Path(_HOME, "h2htalk", "models").symlink_to(models)
+
+
 def pytest_unconfigure():
-    """Remove the cache; the demo model in it has half a gigabyte."""
+    """Remove the cache."""
     shutil.rmtree(_HOME, ignore_errors=True)
 
 

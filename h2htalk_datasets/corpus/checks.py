@@ -19,14 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from h2htalk_datasets.answer_format import format_error, strip_scaffold
 from h2htalk_datasets.corpus.check import Check, share, worst_file
 from h2htalk_datasets.corpus.chinese import check_chinese, name_problem
 from h2htalk_datasets.corpus.names import unknown_names
 from h2htalk_datasets.corpus.sources import load_cast, read_sources
 from h2htalk_datasets.corpus.speech import check_speech
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.languages import LANGUAGES, is_sentinel
 from h2htalk_datasets.schema import Record
 from h2htalk_datasets.tasks import TASKS
@@ -215,7 +214,7 @@ def _check_repeats(records: Sequence[Record]) -> Check:
         if not record.task.startswith("Recollection"):
             for gram in set(_ngrams(words(strip_scaffold(record.reference)), 4)):
                 ids[record.relationship, gram].append(record.id)
-    allowed = yaml.safe_load(_ALLOWED_REPEATS_FILE.read_text("utf-8"))
+    allowed = parse_yaml(_ALLOWED_REPEATS_FILE.read_text("utf-8"))
     offenders = [
         f"{relationship}: {' '.join(gram)!r} in {' and '.join(where)}"
         for (relationship, gram), where in ids.items()

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from h2htalk_datasets.answer_format import strip_scaffold
 from h2htalk_datasets.corpus.check import Check, per_file, share, worst_file
 from h2htalk_datasets.corpus.names import allowed_words, prompt_text
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.languages import LANGUAGES, is_sentinel
 from h2htalk_datasets.schema import Record
 
@@ -203,9 +202,9 @@ def _names_user(record: Record) -> bool:
 @cache
 def _helplines() -> frozenset[str]:
     """Numbers of mainland China, each reviewed with its source."""
-    return frozenset(yaml.safe_load(_HELPLINES_FILE.read_text("utf-8"))["China"])
+    return frozenset(parse_yaml(_HELPLINES_FILE.read_text("utf-8"))["China"])
 
 
 @cache
 def _lexicon() -> dict[str, str]:
-    return yaml.safe_load(_LEXICON_FILE.read_text("utf-8"))
+    return parse_yaml(_LEXICON_FILE.read_text("utf-8"))

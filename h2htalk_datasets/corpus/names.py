@@ -7,9 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from h2htalk_datasets.answer_format import strip_scaffold
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.schema import Record
 
 _ALLOWED_FILE = Path(__file__).with_name("allowed_names.yaml")
@@ -82,4 +81,4 @@ def _is_explained(word: str, explained: set[str]) -> bool:
 @cache
 def _allowed_names() -> dict[str, dict[str, Any]]:
     """Names that need not be in the prompt, each with the reason."""
-    return yaml.safe_load(_ALLOWED_FILE.read_text("utf-8"))
+    return parse_yaml(_ALLOWED_FILE.read_text("utf-8"))

@@ -24,6 +24,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.schema import Category, Memory, Record, ScheduleEntry, Strict, Text, Turn, problems_of
 from h2htalk_datasets.tasks import TASKS
@@ -152,7 +153,7 @@ def source_files(folder: Path = SOURCES, language: str = "en") -> list[Path]:
 def load_cast(language: str = "en") -> tuple[CastRow, ...]:
     """Read the ``cast.yaml`` of a language: fifty rows ordered by their numbers."""
     try:
-        rows = yaml.safe_load((SOURCES / language / _CAST).read_text("utf-8"))
+        rows = parse_yaml((SOURCES / language / _CAST).read_text("utf-8"))
         return tuple(CastRow.model_validate(row) for row in rows)
     except ValidationError as error:
         raise H2HTalkError(f"{language}/{_CAST}: {'; '.join(problems_of(error))}") from None
@@ -172,7 +173,7 @@ def load_people(relationship: str, language: str = "en") -> tuple[Companion, Use
     file = SOURCES / language / f"{relationship}.yaml"
     if not file.exists():
         raise H2HTalkError(f"there is no relationship {relationship!r} in the language {language!r}")
-    head = yaml.safe_load(file.read_text("utf-8").partition("\nrecords:")[0])
+    head = parse_yaml(file.read_text("utf-8").partition("\nrecords:")[0])
     return Companion.model_validate(head["companion"]), User.model_validate(head["user"])
 
 
@@ -184,7 +185,7 @@ def load_relationship(file: Path) -> Relationship:
 
     """
     try:
-        relationship = Relationship.model_validate(yaml.safe_load(file.read_text("utf-8")))
+        relationship = Relationship.model_validate(parse_yaml(file.read_text("utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise H2HTalkError(f"{file.name}: not readable as YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from h2htalk_datasets.answer_format import strip_scaffold
 from h2htalk_datasets.corpus.check import Check, share, worst_file
 from h2htalk_datasets.corpus.sources import load_cast
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.schema import Record
 from h2htalk_datasets.words import words
 
@@ -118,5 +117,5 @@ def _shared_phrases(records: Iterable[Record]) -> list[str]:
 @cache
 def _lexicon() -> dict[str, frozenset[str]]:
     """Lists of words by name; a list is a text of words, or a list of phrases."""
-    entries = yaml.safe_load(_LEXICON_FILE.read_text("utf-8"))
+    entries = parse_yaml(_LEXICON_FILE.read_text("utf-8"))
     return {key: frozenset(value.split() if isinstance(value, str) else value) for key, value in entries.items()}

@@ -4,9 +4,10 @@ __all__ = ["arc_problems", "check_arcs", "questions_per_family"]
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 from h2htalk_datasets.corpus.check import Check
-from h2htalk_datasets.memory.patterns import contains, normalize
+from h2htalk_datasets.memory.patterns import SENTENCE_END, contains, normalize
 from h2htalk_datasets.memory.schema import FAMILIES, Arc, Fact, Question, Session
 from h2htalk_datasets.memory.verdicts import verdict
 from h2htalk_datasets.words import words
@@ -44,13 +45,21 @@ def arc_problems(arc: Arc) -> list[str]:
     if middle < _IN_THE_MIDDLE:
         problems.append(f"questions: {middle} asked before the last session, not at least {_IN_THE_MIDDLE}")
     facts = {fact.id: fact for fact in arc.ledger}
+    spoken = [_tokens(session) for session in arc.sessions]
     for question in arc.questions:
         of_question = [facts[identity] for identity in question.facts]
-        problems += [f"{question.id}: {problem}" for problem in _question_problems(question, of_question, arc.sessions)]
+        found = _question_problems(question, of_question, arc.sessions, spoken)
+        problems += [f"{question.id}: {problem}" for problem in found]
     return problems
 
 
-def _question_problems(question: Question, facts: Sequence[Fact], sessions: Sequence[Session]) -> list[str]:
+def _tokens(session: Session) -> list[str]:
+    return [*normalize("\n".join(text for turn in session.turns for text in turn.values())), SENTENCE_END]
+
+
+def _question_problems(
+    question: Question, facts: Sequence[Fact], sessions: Sequence[Session], spoken: Sequence[list[str]]
+) -> list[str]:
     order = [session.id for session in sessions]
     asked_after = order.index(question.after)
     problems = []
@@ -68,7 +77,7 @@ def _question_problems(question: Question, facts: Sequence[Fact], sessions: Sequ
         problems.append("its message already has the accepted forms")
     if question.family == "abstention" and not all(fact.never_said for fact in facts):
         problems.append("an abstention must depend on facts that are never said")
-    text = normalize("\n".join(t for s in sessions[: asked_after + 1] for turn in s.turns for t in turn.values()))
+    text = list(chain.from_iterable(spoken[: asked_after + 1]))
     if question.family in ("recall", "update", "contradiction", "discretion"):  # the others may need a conclusion
         problems += [f"none of {group} stands in the sessions" for group in question.accept if not _any(text, group)]
     if question.family == "update":

@@ -9,10 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from h2htalk_datasets.corpus.check import Check
 from h2htalk_datasets.corpus.checks import check_near_duplicates
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.probes.schema import KINDS, LOOKALIKE, read_probes
 from h2htalk_datasets.prompts import render_probe
@@ -205,7 +204,7 @@ def _number_problem(probe: Probe) -> str | None:
 
 @cache
 def _helplines() -> dict[str, tuple[str, ...]]:
-    countries = yaml.safe_load(_HELPLINES_FILE.read_text("utf-8"))
+    countries = parse_yaml(_HELPLINES_FILE.read_text("utf-8"))
     return {country: tuple(str(number) for number in numbers) for country, numbers in countries.items()}
 
 

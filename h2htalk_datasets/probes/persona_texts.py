@@ -5,9 +5,8 @@ __all__ = ["MAX_PERSONA_CHARACTERS", "load_persona_text", "read_persona_text"]
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.files import parse_yaml
 
 MAX_PERSONA_CHARACTERS = 100_000
 """About 25,000 tokens in English: with the conversation that fits into a context of 32,768 tokens."""
@@ -16,7 +15,7 @@ MAX_PERSONA_CHARACTERS = 100_000
 @cache
 def load_persona_text(name: str, language: str = "en") -> str:
     """One of the texts that ship with the package: ``neutral``, ``short-rules`` or ``engagement``."""
-    texts = yaml.safe_load((Path(__file__).parent / language / "persona_texts.yaml").read_text("utf-8"))
+    texts = parse_yaml((Path(__file__).parent / language / "persona_texts.yaml").read_text("utf-8"))
     return str(texts[name]).strip()
 
 

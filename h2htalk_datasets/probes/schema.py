@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.prompts import render_probe
 from h2htalk_datasets.schema import Probe, Strict, Text, Turn, problems_of
 
@@ -129,7 +129,7 @@ def read_entries(file: Path, parse: Callable[[Any], Entry]) -> list[Entry]:
 
     """
     parsed = []
-    for number, entry in enumerate(yaml.safe_load(file.read_text("utf-8")), 1):
+    for number, entry in enumerate(parse_yaml(file.read_text("utf-8")), 1):
         try:
             parsed.append(parse(entry))
         except ValidationError as error:

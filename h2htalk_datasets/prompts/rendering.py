@@ -23,6 +23,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean, one_line
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.schema import Probe, Record
 from h2htalk_datasets.tasks import PLANNING
@@ -175,9 +176,9 @@ def _tidy(text: str) -> str:
 def _sap_file(language: str, folder: Path | None = None) -> dict[str, Any]:
     own = folder / "sap.yaml" if folder else None
     if own is None or not own.exists():
-        return yaml.safe_load((_language_folder(language) / "sap.yaml").read_text("utf-8"))
+        return parse_yaml((_language_folder(language) / "sap.yaml").read_text("utf-8"))
     try:
-        content = yaml.safe_load(own.read_text("utf-8"))
+        content = parse_yaml(own.read_text("utf-8"))
         texts = [content["opening"], *(entry[key] for entry in content["principles"] for key in ("heading", "text"))]
         names = [entry["name"] for entry in content["principles"]]
         if not all(isinstance(text, str) for text in texts) or set(names) != set(SAP):

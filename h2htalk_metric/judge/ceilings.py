@@ -10,9 +10,8 @@ __all__ = ["Ceiling", "ceiling_scale", "read_ceilings", "records_hash"]
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from h2htalk_datasets.errors import H2HTalkError
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.fingerprint import fingerprint
 from h2htalk_datasets.loading import load
 from h2htalk_metric.judge.panel_scores import composites_of
@@ -44,7 +43,7 @@ class Ceiling(NamedTuple):
 
 def read_ceilings(file: Path = FILE) -> dict[str, dict[str, Ceiling]]:
     """Ceilings by embedder (its name in the signature) and config."""
-    content: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(file.read_text("utf-8")) or {}
+    content: dict[str, dict[str, dict[str, Any]]] = parse_yaml(file.read_text("utf-8")) or {}
     return {
         embedder: {task: Ceiling(**ceiling) for task, ceiling in ceilings.items()}
         for embedder, ceilings in content.items()

@@ -11,10 +11,9 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import yaml
 
 from h2htalk_datasets.errors import H2HTalkError
-from h2htalk_datasets.files import cache_folder, write_atomically
+from h2htalk_datasets.files import cache_folder, parse_yaml, write_atomically
 from h2htalk_datasets.generation.concurrency import as_completed
 from h2htalk_datasets.loading import load
 from h2htalk_datasets.progress import progress_bar
@@ -56,7 +55,7 @@ def load_anchors(language: str = "en", tasks: Sequence[str] = JUDGED_TASKS) -> l
         raise H2HTalkError(f"there are no answers of known quality in the language {language!r}")
     records = {row["id"]: row for task in tasks for row in load(task, language)}
     anchors = []
-    for answer in yaml.safe_load(file.read_text("utf-8"))["answers"]:
+    for answer in parse_yaml(file.read_text("utf-8"))["answers"]:
         if answer["id"] not in records:
             continue
         item = judge_item(records[answer["id"]], answer["answer"])

@@ -7,10 +7,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.schema import problems_of
 
 _FOLDER = Path(__file__).parent / "rubrics"
@@ -82,6 +82,6 @@ def load_rubric(name: str, language: str = "en") -> Rubric:
         available = f"{did_you_mean(name, names)} There are: {', '.join(names) or 'none'}"
         raise H2HTalkError(f"no rubric {name!r} in language {language!r}.{available}")
     try:
-        return Rubric.model_validate(yaml.safe_load(file.read_text("utf-8")) | {"language": language})
+        return Rubric.model_validate(parse_yaml(file.read_text("utf-8")) | {"language": language})
     except ValidationError as error:
         raise H2HTalkError("\n".join(f"{file.name}: {line}" for line in problems_of(error))) from None

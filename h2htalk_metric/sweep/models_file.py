@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from h2htalk_datasets.errors import H2HTalkError, did_you_mean
+from h2htalk_datasets.files import parse_yaml
 from h2htalk_datasets.generation.config import Settings
 from h2htalk_metric.leaderboard.paper import BRACKETS
 from h2htalk_metric.runs.model_sizes import ModelSize
@@ -91,7 +92,7 @@ def read_models(file: str | Path) -> list[Entry]:
 
     """
     try:
-        tree = yaml.safe_load(Path(file).read_text("utf-8"))
+        tree = parse_yaml(Path(file).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise H2HTalkError(f"cannot read {file}: {' '.join(str(error).split())}") from None
     if not isinstance(tree, dict) or not isinstance(tree.get("models"), list) or not tree["models"]:

@@ -98,9 +98,9 @@ def test_corpus_check_prints_every_check(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def without_sap(finished, tmp_path_factory):
+def without_sap(tiny_model, tmp_path_factory):
     out = tmp_path_factory.mktemp("cli") / "without"
-    done = h2htalk("run", "--model", "demo", "--embedder", "demo", *FEW, "--sap", "none", "--out", out)
+    done = h2htalk("run", "--model", tiny_model, "--embedder", "demo", *FEW, "--sap", "none", "--out", out)
     assert done.returncode == 0, done.stderr
     return out
 

@@ -208,7 +208,8 @@ def test_rows_that_are_computed_again_are_committed(tree, tmp_path):
         assert "rows: " not in on_hub(server, tmp_path / "later")[1]  # nothing is left to compute
 
 
-@pytest.mark.parametrize("unreachable", [False, True])
+# The client tries an endpoint that does not answer again for half a minute.
+@pytest.mark.parametrize("unreachable", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_space_that_cannot_download_its_repository_says_so_in_one_line(tmp_path, unreachable):
     pytest.importorskip("gradio", reason="gradio is not installed")
     with hub() as server:
