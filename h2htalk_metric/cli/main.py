@@ -9,7 +9,7 @@ from h2htalk_metric.cli import runs
 from h2htalk_metric.cli.compare import compare
 from h2htalk_metric.cli.contamination import contamination_command
 from h2htalk_metric.cli.corpus import corpus_app, describe, new_relationship
-from h2htalk_metric.cli.export import export_command
+from h2htalk_metric.cli.export import export_app
 from h2htalk_metric.cli.judge import judge_command
 from h2htalk_metric.cli.leaderboard import leaderboard, submit
 from h2htalk_metric.cli.probe import conversation, instructions, probe_app, safety
@@ -44,7 +44,7 @@ app.command("follow", hidden=True, deprecated=True)(instructions)
 app.command("converse", hidden=True, deprecated=True)(conversation)
 app.command("leaderboard")(leaderboard)
 app.command("submit")(submit)
-app.command("export")(export_command)
+app.add_typer(export_app, name="export")
 app.command("publish")(publish_command)
 app.command("describe")(describe)
 app.command("check-contamination")(contamination_command)

@@ -1,6 +1,6 @@
 """Write the folder of an export."""
 
-__all__ = ["HARNESSES", "export"]
+__all__ = ["HARNESSES", "check_replaceable", "export"]
 
 import json
 import shutil
@@ -55,7 +55,7 @@ def export(
     prompts = [prompt_of(record, sap=True, thinking_tokens=thinking_tokens) for record in records]
     manifest = _manifest(harness, embedder, records, prompts)
     folder = Path(out)
-    _check_replaceable(folder)
+    check_replaceable(folder, _MANIFEST)
     folder.mkdir(parents=True, exist_ok=True)
     # The manifest marks the folder as an export, so it comes first: an interrupted export can be repeated. The files
     # that a harness runs come last: an interrupted export cannot be run.
@@ -70,8 +70,14 @@ def export(
     return folder
 
 
-def _check_replaceable(folder: Path) -> None:
-    if not folder.exists() or (folder / _MANIFEST).is_file():
+def check_replaceable(folder: Path, manifest: str) -> None:
+    """Check that a folder is new, empty, or an earlier export, which has a file `manifest`.
+
+    Raises:
+        H2HTalkError: it is not.
+
+    """
+    if not folder.exists() or (folder / manifest).is_file():
         return
     if not folder.is_dir() or any(folder.iterdir()):
         raise H2HTalkError(f"{folder} exists and is not an export; choose another folder with --out")

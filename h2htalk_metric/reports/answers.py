@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation.requests import templates_of
 from h2htalk_datasets.languages import LANGUAGES
 from h2htalk_datasets.prompts import render
@@ -20,7 +19,7 @@ from h2htalk_metric.judge.judgement import Judgement
 from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.metrics.tokenizers import clean
 from h2htalk_metric.runs.run import Run, cached_per_run
-from h2htalk_metric.runs.scoring import read_scores
+from h2htalk_metric.runs.scoring import scored_rows
 
 FLAGS = ("format error", "cut off", "empty")
 """Possible flags of an answer; the filter of the page offers them."""
@@ -81,14 +80,10 @@ def read_answers(run: Run) -> list[Answer]:
         H2HTalkError: the scores are of other records than the answers, or the installed dataset is not the run's.
 
     """
-    scores = read_scores(run)
-    if [line["id"] for line in run.predictions] != scores.items["id"].tolist():
-        raise H2HTalkError(f"{run.path} has scores of other records than its answers; run: h2htalk score {run.path}")
-    rows = scores.items.to_dict("records")
     principles, templates = run.manifest["prompts"]["sap"], templates_of(run.manifest)
     answers = [
         _answer(row, record, line["prediction"], render(record, principles, templates))
-        for row, record, line in zip(rows, run.records, run.predictions, strict=True)
+        for row, record, line in zip(scored_rows(run), run.records, run.predictions, strict=True)
     ]
     judged = read_judged(run)
     return _with_judgements(answers, judged) if judged else answers

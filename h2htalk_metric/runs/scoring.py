@@ -1,6 +1,6 @@
 """Score a run folder: ``predictions.jsonl`` in, ``scores.parquet`` and ``score.json`` out."""
 
-__all__ = ["RunScores", "measure_run", "read_scores", "read_stored_scores", "score_run"]
+__all__ = ["RunScores", "measure_run", "read_scores", "read_stored_scores", "score_run", "scored_rows"]
 
 import hashlib
 import json
@@ -193,6 +193,20 @@ def read_scores(run: Run) -> RunScores:
             f"the answers in {run.path} have changed since they were scored; run: h2htalk score {run.path}"
         )
     return RunScores(items, summary["signature"], run.manifest)
+
+
+def scored_rows(run: Run | str | Path) -> list[dict[str, Any]]:
+    """The rows of :attr:`RunScores.items`, one per answer, in the order of :attr:`Run.predictions`.
+
+    Raises:
+        H2HTalkError: as :func:`read_scores`, or the scores are of other records than the answers.
+
+    """
+    run = Run.of(run)
+    items = read_scores(run).items
+    if [line["id"] for line in run.predictions] != items["id"].tolist():
+        raise H2HTalkError(f"{run.path} has scores of other records than its answers; run: h2htalk score {run.path}")
+    return items.to_dict("records")
 
 
 def read_stored_scores(run: Run | str | Path) -> tuple[RunScores, dict[str, Any]]:
