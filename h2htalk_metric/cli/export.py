@@ -43,7 +43,7 @@ for _harness in HARNESSES:
 def results_command(
     run: RunArgument,
     format: Annotated[Format, typer.Option(help="Who reads the results.")],
-    out: Annotated[Path, typer.Option(help="The folder. An earlier export of this run in it is replaced.")],
+    out: Annotated[Path, typer.Option(help="The folder, or FILE.eval. An earlier export of this run is replaced.")],
     organization: Annotated[str, typer.Option(help="Who evaluated the model.")] = "unknown",
     relationship: Annotated[
         Relationship, typer.Option(help="Of this organization to the model's developer.")

@@ -10,11 +10,9 @@ __all__ = ["write_every_eval_ever"]
 import json
 import re
 import time
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import write_atomically
@@ -59,7 +57,7 @@ def _write_language(
 ) -> Path:
     """Write one pair of files. The manifest comes first, and the aggregate last: it promises the samples."""
     developer, _, model = model_id.partition("/")
-    uuid = _uuid(results)
+    uuid = results.uuid
     folder = Path("data", _COLLECTION, _path_part(developer), _path_part(model))
     aggregate, samples = folder / f"{uuid}.json", folder / f"{uuid}_samples.jsonl"
     earlier = {*exported.get(uuid, []), str(aggregate), str(samples)}
@@ -88,12 +86,11 @@ def _write_language(
 
 
 def _aggregate(results: RunResults, source: Source, model_id: str, created: int) -> dict[str, Any]:
-    answered = datetime.fromtimestamp(results.run.folder.predictions_file.stat().st_mtime, timezone.utc)
     signature = results.judged.signature if results.judged else results.scores.signature
     return {
         "schema_version": _SCHEMA,
         "evaluation_id": f"{_COLLECTION}{results.suffix}/{model_id}/{created}",
-        "evaluation_timestamp": answered.isoformat(timespec="seconds"),
+        "evaluation_timestamp": results.answered.isoformat(timespec="seconds"),
         "retrieved_timestamp": str(created),
         "source_metadata": {
             "source_name": "H2HTalk",
@@ -147,9 +144,3 @@ def _model_id(results: RunResults, source: Source) -> str:
 def _path_part(name: str) -> str:
     """The folder of a developer or model, as the datastore writes it."""
     return name.replace(":", "_").replace("/", "_").rstrip(".")
-
-
-def _uuid(results: RunResults) -> str:
-    answers = [(answer.prompt.id, answer.prediction["prediction"]) for answer in results.answers]
-    digest = sha256(json.dumps([results.run.manifest, answers], sort_keys=True).encode()).digest()
-    return str(UUID(bytes=digest[:16], version=4))

@@ -1,64 +1,24 @@
 """The results of a run as Every Eval Ever lists them: S per config, averages and Overall; J, and judges' scores."""
 
-__all__ = ["IS_CORRECT", "JUDGE_SCORE", "J", "Metric", "S", "evaluation_results", "name_of"]
+__all__ = ["IS_CORRECT", "evaluation_results", "name_of"]
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
-
-import pandas as pd
+from collections.abc import Mapping
+from typing import Any
 
 from h2htalk_datasets.prompts import SAP
 from h2htalk_datasets.tasks import TASKS
+from h2htalk_metric.export.figures import J, Metric, S, figures_of
 from h2htalk_metric.export.results import RunResults
 from h2htalk_metric.export.schema_texts import as_texts
 from h2htalk_metric.judge.judge_items import JUDGED_TASKS
 from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.prompt import judging_messages
 from h2htalk_metric.judge.rubric import load_rubric
-from h2htalk_metric.stats.aggregate import OVERALL
-from h2htalk_metric.stats.intervals import Interval, mean_interval
+from h2htalk_metric.stats.intervals import Interval
 
 IS_CORRECT = "The score is the highest possible one. Answers are open-ended: most good answers are not 'correct'."
 """What ``is_correct``, which the schema demands of every answer, means here."""
 _INTERVAL = "Student's t over relationships, with a cluster-robust standard error"
-
-
-class Metric(NamedTuple):
-    """A score as the schema describes it; it begins at 0.
-
-    Attributes:
-        key: ends the id of a result.
-        name: displayed.
-        highest: possible score.
-        unit: of the score.
-        description: what it measures.
-
-    """
-
-    key: str
-    name: str
-    highest: int
-    unit: str
-    description: str
-
-
-S = Metric(
-    "s",
-    "S",
-    1,
-    "proportion",
-    "Composite S (Eq. 2): mean of BLEU-1 to BLEU-4, ROUGE-1, ROUGE-L and SS, the cosine of embeddings of answer and "
-    "reference.",
-)
-J = Metric(
-    "j",
-    "J",
-    5,
-    "points",
-    "J (Eq. 3): alpha times S on 0 to 5, plus 1 - alpha times the judges' mean score. If people scored an answer, "
-    "their score replaces the judges'.",
-)
-JUDGE_SCORE = Metric("judge_score", "J_judge", 5, "points", "The judges' mean score. This config has no J.")
 
 
 def name_of(results: RunResults, cell: str, metric: Metric) -> dict[str, str]:
@@ -90,50 +50,8 @@ def evaluation_results(results: RunResults, benchmark: str | None) -> list[dict[
             "score_details": _score_details(interval, n, details),
             "generation_config": _generation_config(results, cell),
         }
-        for cell, metric, interval, n, details in (*_composites(results), *_judged(results))
+        for cell, metric, interval, n, details in figures_of(results)
     ]
-
-
-_Line = tuple[str, Metric, Interval, int, Mapping[str, Any]]
-"""Cell, metric, mean with interval, number of answers, further figures."""
-
-
-def _composites(results: RunResults) -> Iterator[_Line]:
-    """S of every cell of the row of Table 2, with the intervals of the report."""
-    tasks, intervals = results.scores.by_task().to_dict("index"), results.scores.intervals()
-    row = {cell: value for cell, value in results.scores.row().items() if value is not None}
-    for cell, value in row.items():
-        interval = Interval(*(number / 100 for number in intervals[cell]))._replace(value=value / 100)
-        if cell in tasks:
-            figures = {name: figure for name, figure in tasks[cell].items() if name not in ("composite", "n")}
-            yield cell, S, interval, tasks[cell]["n"], figures
-            continue
-        dimension = cell.removesuffix("Avg")
-        members = [task for task in tasks if cell == OVERALL or TASKS[task].dimension == dimension]
-        mean = "weighted by Table 1's numbers of records" if cell == OVERALL else "unweighted"
-        details = {"mean of": ", ".join(members), "weights": mean}
-        yield cell, S, interval, sum(tasks[task]["n"] for task in members), details
-
-
-def _judged(results: RunResults) -> Iterator[_Line]:
-    """J of the tasks of Eq. 3, and the judges' scores of other tasks."""
-    if results.judged is not None:
-        table = results.judged.by_task()
-        yield from _means(results.judged.items, J, "j", {task: dict(table.loc[task]) for task in table.index})
-    if results.other_judged is not None:
-        rows = results.other_judged
-        figures = {task: {"unscored": int(own["unscored"].count())} for task, own in rows.groupby("task")}
-        yield from _means(rows, JUDGE_SCORE, "judge_score", figures)
-
-
-def _means(
-    rows: pd.DataFrame, metric: Metric, column: str, figures: Mapping[str, Mapping[str, Any]]
-) -> Iterator[_Line]:
-    for task, own in rows.groupby("task", sort=False):
-        interval = mean_interval(own[column].to_numpy(), list(own["relationship"]), bounds=(0, metric.highest))
-        if interval is not None:
-            present = {key: float(value) for key, value in figures[str(task)].items() if not pd.isna(value)}
-            yield str(task), metric, interval, int(own[column].count()), present
 
 
 def _source_data(results: RunResults, cell: str, n: int, benchmark: str | None) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from h2htalk_metric.export.every_eval_ever_results import IS_CORRECT, JUDGE_SCORE, J, Metric, S, name_of
+from h2htalk_metric.export.every_eval_ever_results import IS_CORRECT, name_of
+from h2htalk_metric.export.figures import JUDGE_SCORE, J, Metric, S
 from h2htalk_metric.export.results import RunResults, ScoredAnswer
 from h2htalk_metric.export.schema_texts import as_texts
 from h2htalk_metric.metrics.composite import COMPONENTS

@@ -2,9 +2,14 @@
 
 __all__ = ["RunResults", "ScoredAnswer", "read_results"]
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
 import pandas as pd
 
@@ -80,6 +85,18 @@ class RunResults:
     def suffix(self) -> str:
         """What follows the name of a task in the name of its config: nothing in English."""
         return LANGUAGES[self.language].config_suffix
+
+    @cached_property
+    def uuid(self) -> str:
+        """Version 4 UUID from a digest of manifest and answers: judging and scoring again do not change it."""
+        answers = [(answer.prompt.id, answer.prediction["prediction"]) for answer in self.answers]
+        digest = sha256(json.dumps([self.run.manifest, answers], sort_keys=True).encode()).digest()
+        return str(UUID(bytes=digest[:16], version=4))
+
+    @property
+    def answered(self) -> datetime:
+        """When the last answer was written, UTC."""
+        return datetime.fromtimestamp(self.run.folder.predictions_file.stat().st_mtime, timezone.utc)
 
 
 def read_results(run: Run) -> list[RunResults]:

@@ -9,7 +9,7 @@ from h2htalk_datasets.errors import H2HTalkError, did_you_mean
 from h2htalk_metric.export.source import Source
 from h2htalk_metric.runs.run import Run
 
-Format = Literal["every-eval-ever"]
+Format = Literal["every-eval-ever", "inspect"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
@@ -19,7 +19,7 @@ def export_results(run: Run | str | Path, format: str, out: str | Path, source: 
     Args:
         run: the run, or its folder.
         format: one of :data:`FORMATS`.
-        out: a folder. An earlier export of the same run in it is replaced.
+        out: a folder, or for ``inspect`` also a file ``NAME.eval``. An earlier export of the same run is replaced.
         source: what the format needs and the run does not tell.
 
     Returns:
@@ -34,6 +34,8 @@ def export_results(run: Run | str | Path, format: str, out: str | Path, source: 
         hint = did_you_mean(format, FORMATS)
         raise H2HTalkError(f"unknown format {format!r}.{hint} Choose one of: {', '.join(FORMATS)}")
     from h2htalk_metric.export.every_eval_ever import write_every_eval_ever
+    from h2htalk_metric.export.inspect_log import write_inspect_logs
     from h2htalk_metric.export.results import read_results
 
-    return write_every_eval_ever(read_results(Run.of(run)), Path(out), source)
+    write = {"every-eval-ever": write_every_eval_ever, "inspect": write_inspect_logs}[format]
+    return write(read_results(Run.of(run)), Path(out), source)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections import defaultdict
 from hashlib import sha256
 from statistics import fmean
@@ -19,6 +20,7 @@ from h2htalk_metric.judge.judged_run import read_judged
 from h2htalk_metric.judge.judgement import Judgement, append_judgement, item_key
 from h2htalk_metric.judge.panel import Panel
 from h2htalk_metric.judge.prompt import both_positions
+from h2htalk_metric.metrics.composite import COMPONENTS
 from h2htalk_metric.review import ReviewItem, Reviews
 from h2htalk_metric.runs.run import Run
 from h2htalk_metric.runs.scoring import read_scores
@@ -221,6 +223,13 @@ def test_foreign_folders_are_refused(judged_run, tmp_path):
         export("inspect", results, tasks=JUDGED[0], embedder="demo")
 
 
+def test_inspect_is_needed_only_for_its_own_format(judged_run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "inspect_ai", None)  # as if it was not installed
+    with pytest.raises(H2HTalkError, match="inspect-ai is not installed; run: pip install inspect-ai"):
+        export_results(judged_run, "inspect", tmp_path / "log.eval")
+    export_results(judged_run, EEE, tmp_path / "out", MODEL)
+
+
 def test_other_runs_and_formats_are_refused(judged_run, tmp_path):
     with pytest.raises(H2HTalkError, match="Did you mean every-eval-ever"):
         export_results(judged_run, "every-eval", tmp_path / "out")
@@ -246,3 +255,92 @@ def test_the_validator_of_every_eval_ever_passes_both_files(judged_run, chinese_
     assert done.returncode == 0, done.stdout  # 1: errors, 2: warnings
     reports = json.loads(done.stdout)
     assert sorted(report["line_count"] for report in reports if report["file_type"] == "instance") == [1, 1, 25]
+
+
+EXPORTS = """
+import sys
+from h2htalk_metric.export import export_results
+
+for run, out in zip(sys.argv[1::2], sys.argv[2::2]):
+    try:
+        print(len(export_results(run, "inspect", out)), "written")
+    except ValueError as error:
+        print(error)
+"""
+
+
+def in_inspect(program, *arguments):
+    """Run a program where Inspect is installed."""
+    done = run(str(harness_command("inspect", "python")), "-c", program, *map(str, arguments))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
+def test_inspect_reads_the_log_with_all_scores(judged_run, tmp_path):
+    done = in_inspect(judged_run, "--out", tmp_path / "run.eval", "--model-id", "org/Model")
+    assert done.returncode == 0, done.stderr
+    program = (
+        "import sys; from inspect_ai.log import read_eval_log; print(read_eval_log(sys.argv[1]).model_dump_json())"
+    )
+    read_back = run(str(harness_command("inspect", "python")), "-c", program, str(tmp_path / "run.eval"))
+    log = json.loads(read_back.stdout)
+    assert (log["status"], log["eval"]["model"]) == ("success", "org/Model")
+    check_results(log["results"]["scores"], judged_run)
+    check_samples({sample["id"]: sample for sample in log["samples"]}, judged_run)
+    assert "Ada Smith" not in content
+
+
+def check_results(scores, folder):
+    """Every metric of the log is the run's own."""
+    metrics = {(part["scorer"], part["name"]): part["metrics"] for part in scores}
+    values = {key: {name: metric["value"] for name, metric in own.items()} for key, own in metrics.items()}
+    stored, judged = json.loads((folder / "score.json").read_text()), read_judged(folder)
+    assert {cell: 100 * value for cell, value in values["h2htalk", "composite"].items()} == pytest.approx(stored["row"])
+    for task, figures in stored["tasks"].items():
+        for component in COMPONENTS:
+            assert values["h2htalk", component][task] == pytest.approx(figures[component])
+    assert values["J", "J"] == pytest.approx({"ItineraryBasic": judged.by_task().loc["ItineraryBasic", "j"]})
+    assert values["judge first-judge", "score"] == {"ItineraryBasic": 0.0, "ItineraryResponse": 2.5}
+    assert values["people", "score"] == {"ItineraryBasic": 4.5}
+    (counts,) = (part for part in scores if part["scorer"] == "judge first-judge")
+    assert (counts["scored_samples"], counts["unscored_samples"]) == (3, 1)
+
+
+def check_samples(samples, folder):
+    """Messages, answers, references and scores are the run's own."""
+    records = {record["id"]: record for record in Run(folder).records}
+    rows = read_scores(folder).items.set_index("id")
+    assert samples.keys() == records.keys()
+    for prediction in Run(folder).predictions:
+        sample, row = samples[prediction["id"]], rows.loc[prediction["id"]]
+        messages = [{"role": message["role"], "content": message["content"]} for message in sample["messages"]]
+        answer = {"role": "assistant", "content": prediction["prediction"]}
+        assert messages == [*records[prediction["id"]]["messages"], answer]
+        assert sample["target"] == [records[prediction["id"]]["reference"]]
+        assert sample["output"]["usage"]["output_tokens"] == prediction["new_tokens"]
+        expected = {name: row[name] for name in ("composite", *COMPONENTS)}
+        assert sample["scores"]["h2htalk"]["value"] == pytest.approx(expected)
+    first, second = (samples[item.id]["scores"] for item in judge_items(Run(folder), JUDGED)[:2])
+    assert first["people"]["value"] == {"score": 4.5}
+    assert set(first["rater 2"]["value"].values()) == {5} and first["rater 2"]["explanation"] == "It is a 5."
+    assert first["judge second-judge"]["value"]["score"] == 1
+    assert first["judge second-judge"]["explanation"].count("second-judge says so.") == 2
+    assert second["judge first-judge"]["explanation"] == UNSCORED and "J" not in second
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
+def test_an_inspect_log_replaces_only_a_log_of_ours(judged_run, chinese_and_english, tmp_path):
+    file, foreign, logs = tmp_path / "run.eval", tmp_path / "mine", tmp_path / "logs"
+    file.write_text("mine")
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("mine")
+    exports = [(judged_run, file), (judged_run, foreign), (chinese_and_english, tmp_path / "both.eval")]
+    exports += [(chinese_and_english, logs), (chinese_and_english, logs)]
+    lines = in_inspect(EXPORTS, *(argument for pair in exports for argument in pair)).splitlines()
+    assert "is not an export" in lines[0] and "is not a folder of Inspect's logs" in lines[1]
+    assert "2 languages, which have a log each" in lines[2]
+    assert lines[3:] == ["2 written", "2 written"] and len(list(logs.iterdir())) == 2
+    assert file.read_text() == "mine" and [path.name for path in foreign.iterdir()] == ["thesis.txt"]
