@@ -85,6 +85,9 @@ class Settings:
     attention: Annotated[str | None, Option(help="Attention implementation: sdpa, eager or flash_attention_2.")] = None
     devices_per_replica: DevicesOption = 1
     trust_remote_code: TrustOption = False
+    jobs: Annotated[
+        int, Option(min=1, help="Independent jobs that divide this run; start each with this same command.")
+    ] = 1
     deterministic: Annotated[
         bool, Option("--deterministic", help="vLLM only: kernels whose results do not depend on the batch.")
     ] = False

@@ -2,8 +2,9 @@
 
 __all__ = ["generate", "prompts_of_settings", "records_of_settings"]
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from h2htalk_datasets.generation.distributed.state import DistributedState
 from h2htalk_datasets.generation.engines.base import Answer, Engine, Failure, Prompt
 from h2htalk_datasets.generation.engines.make import engine_name, make_engine
 from h2htalk_datasets.generation.engines.plan import make_plan
+from h2htalk_datasets.generation.jobs import answer_as_one_job
 from h2htalk_datasets.generation.node_disks import merge_all_disks, open_on_all_disks
 from h2htalk_datasets.generation.requests import chosen_probes, chosen_rows, principles_of, prompt_of
 from h2htalk_datasets.generation.run_folder import RunFolder, flatten
@@ -53,6 +55,8 @@ def generate(
     prompts = prompts_of_settings(settings, records)
     folder = RunFolder(out)
     state = state or DistributedState()
+    if settings.jobs > 1 and state.world_size > 1:
+        raise H2HTalkError("--jobs is for independent processes; leave it out under torchrun or accelerate launch")
     # Only rank 0 looks before the folder is created: a network file system may cache on other nodes that it is absent.
     if state.is_main:
         folder.check_path()
@@ -64,9 +68,13 @@ def generate(
     _check_same_on_all_ranks(manifest, state)
     plan = make_plan(prompts, lengths)
     ids = [record["id"] for record in records]
+    if settings.jobs > 1:
+        answer = partial(_answer, folder, engine, settings, state.rank)
+        _check_no_failures(answer_as_one_job(folder, manifest, plan, ids, answer), folder, state)
+        return folder.predictions_file
     locked = open_on_all_disks(folder, manifest, ids, state)
     try:
-        failures = _answer_pending(folder, engine, plan, prompts, settings, state)
+        failures = _answer_pending(folder, engine, plan, ids, settings, state)
         _check_no_failures(failures, folder, state)
         merge_all_disks(folder, ids, state)
         return folder.predictions_file
@@ -106,22 +114,38 @@ def _answer_pending(
     folder: RunFolder,
     engine: Engine,
     plan: Sequence[tuple[Prompt, ...]],
-    prompts: Sequence[Prompt],
+    ids: Sequence[str],
     settings: Settings,
     state: DistributedState,
 ) -> list[dict[str, str]]:
     """Answer what is not on disk yet; return this rank's prompts without an answer, with the reason."""
-    by_id = {prompt.id: prompt for prompt in prompts}
-    on_disk = set().union(*state.all_gather(set(folder.answers(by_id)[0]) if state.local_rank == 0 else set()))
+    on_disk = set().union(*state.all_gather(set(folder.answers(ids)[0]) if state.local_rank == 0 else set()))
     pending = [unit for unit in ([p for p in whole if p.id not in on_disk] for whole in plan) if unit]
-    num_done = len(by_id) - sum(map(len, pending))
+    num_done = len(ids) - sum(map(len, pending))
     claimed = claim_next(pending, state.store, state.unique_key("unit"))
     counter = state.unique_key("answers")
+    with progress_bar("answers", len(ids), num_done, shown=state.is_main) as progress:
+
+        def answered() -> None:
+            on_all_ranks = num_done + state.add(counter, 1) if state.store else progress.n + 1
+            progress.update(on_all_ranks - progress.n)
+
+        return _answer(folder, engine, settings, state.rank, (prompt for unit in claimed for prompt in unit), answered)
+
+
+def _answer(
+    folder: RunFolder,
+    engine: Engine,
+    settings: Settings,
+    rank: int,
+    prompts: Iterable[Prompt],
+    answered: Callable[[], None],
+) -> list[dict[str, str]]:
+    """Write the answers of prompts to a shard; return those without an answer, with the reason."""
     failures: list[dict[str, str]] = []
     first: list[Answer] = []
-    shown = progress_bar("answers", len(by_id), num_done, shown=state.is_main)
-    with closing(folder.shard(state.rank)) as shard, shown as progress:
-        for prompt, answer in engine.stream((prompt for unit in claimed for prompt in unit), settings.seed):
+    with closing(folder.shard(rank)) as shard:
+        for prompt, answer in engine.stream(prompts, settings.seed):
             if isinstance(answer, Failure):
                 failures.append({"id": prompt.id, "reason": answer.reason})
             else:
@@ -129,8 +153,7 @@ def _answer_pending(
                 if not settings.allow_empty and len(first) < _FIRST_ANSWERS:
                     first.append(answer)
                     _check_not_empty(first)
-            on_all_ranks = num_done + state.add(counter, 1) if state.store else progress.n + 1
-            progress.update(on_all_ranks - progress.n)
+            answered()
     return failures
 
 

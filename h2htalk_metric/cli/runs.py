@@ -33,6 +33,8 @@ def run(settings: Settings, out: OutOption, embedder: EmbedderOption = "BAAI/bge
     from h2htalk_datasets.generation.distributed.state import DistributedState
     from h2htalk_metric.metrics.similarity import load_embedder, release_embedders
 
+    if settings.jobs > 1:
+        raise H2HTalkError("--jobs is for h2htalk generate; when all jobs have ended: h2htalk score RUN")
     with Watchdog():
         state = DistributedState()
         if state.is_main:

@@ -62,7 +62,7 @@ def make_engine(settings: Settings, state: DistributedState) -> Engine:
         devices_per_replica=settings.devices_per_replica,
         trust_remote_code=settings.trust_remote_code,
     )
-    return TransformersEngine(loaded, rows=settings.batch_size, ranks=state.world_size, **common)
+    return TransformersEngine(loaded, rows=settings.batch_size, ranks=max(settings.jobs, state.world_size), **common)
 
 
 def engine_name(settings: Settings) -> EngineName:

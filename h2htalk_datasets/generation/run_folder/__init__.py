@@ -5,6 +5,7 @@ shards/*.jsonl      one line per answer, as the answers come, one file per proce
 set_aside.jsonl     lines that could not be read, kept for people
 failures.jsonl      prompts without an answer in the last attempt, with the reason
 .lock               locked while a job works in the folder, so that two jobs never share it
+leases/             what independent jobs have claimed, while they work
 predictions.jsonl   all answers in the order of the records, written atomically when the run is complete
 """
 

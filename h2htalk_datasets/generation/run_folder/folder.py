@@ -11,11 +11,14 @@ from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.files import describe_write_errors, write_atomically
+from h2htalk_datasets.generation.run_folder.leases import working_jobs
 from h2htalk_datasets.generation.run_folder.lock import acquire_lock
 from h2htalk_datasets.generation.run_folder.manifest import differences, read_manifest
 from h2htalk_datasets.generation.run_folder.shards import Shard, copy_shards, new_shard, read_shards, set_aside_damage
 
 _BEFORE_MANIFEST = re.compile(r"\.lock|\.run\.json\..*\.part")  # left by a job that ended before it wrote run.json
+
+_OPENING_SECONDS = 60  # that a job waits for others which open the same folder
 
 
 class RunFolder:
@@ -40,8 +43,12 @@ class RunFolder:
         """Whether a run has written its manifest here."""
         return (self.path / "run.json").exists()
 
-    def open(self, manifest: Mapping[str, Any]) -> None:
+    def open(self, manifest: Mapping[str, Any], shared: bool = False) -> None:
         """Create the folder with this manifest, or check that an existing one has the same; and lock it.
+
+        Args:
+            manifest: of the run.
+            shared: several independent jobs open the folder; each locks it only for a moment.
 
         Raises:
             H2HTalkError: the folder cannot be written, belongs to something else, another job works in it, or its
@@ -49,7 +56,8 @@ class RunFolder:
 
         """
         self.check_path()
-        self.lock()  # before the manifest: of two jobs that start in one folder, only one may write it
+        # Before the manifest: of two jobs that start in one folder, only one may write it.
+        self.lock(_OPENING_SECONDS if shared else 0)
         try:
             if self.exists:
                 self.check_unchanged(manifest)
@@ -57,6 +65,8 @@ class RunFolder:
                 if not self.exists:
                     write_atomically(self.path / "run.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
                 self._shards.mkdir(exist_ok=True)
+            if not shared:
+                self._check_no_independent_jobs()
         except BaseException:
             self.unlock()
             raise
@@ -155,19 +165,31 @@ class RunFolder:
             with self._describe_write_errors():
                 file.unlink(missing_ok=True)
 
-    def lock(self) -> None:
+    def lock(self, wait_seconds: float = 0) -> None:
         """Keep other jobs out of the folder until this process ends, however it ends.
+
+        Args:
+            wait_seconds: for another job that has locked it.
 
         Raises:
             H2HTalkError: another job works in it, or it cannot be written.
 
         """
         with self._describe_write_errors():
-            self._lock = acquire_lock(self.path)
+            self._lock = acquire_lock(self.path, wait_seconds)
 
     def unlock(self) -> None:
         """Let other jobs in."""
         self._lock.release()
+
+    def _check_no_independent_jobs(self) -> None:
+        now = self.path / ".lock"
+        now.touch()
+        if number := working_jobs(self.path, now):
+            raise H2HTalkError(
+                f"{number} independent jobs are at work in {self.path}; wait for them, join them with --jobs, "
+                "or choose another --out"
+            )
 
     def _write_lines(self, file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
         with self._describe_write_errors():

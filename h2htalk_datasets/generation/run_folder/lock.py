@@ -9,8 +9,12 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 from h2htalk_datasets.errors import H2HTalkError
 
 
-def acquire_lock(folder: Path) -> BaseFileLock:
+def acquire_lock(folder: Path, wait_seconds: float = 0) -> BaseFileLock:
     """Lock a folder until the lock is released or the process ends, however it ends.
+
+    Args:
+        folder: is created if it does not exist.
+        wait_seconds: for another job that has locked it.
 
     Raises:
         H2HTalkError: another job works in the folder.
@@ -20,7 +24,7 @@ def acquire_lock(folder: Path) -> BaseFileLock:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=wait_seconds)
     except Timeout:
         # Without flock (on some Lustre disks) the lock is a file, which a killed job on another node leaves.
         hint = f", or delete {lock.lock_file} if that job has ended" if isinstance(lock, SoftFileLock) else ""
