@@ -279,13 +279,11 @@ def in_inspect(program, *arguments):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 def test_inspect_reads_the_log_with_all_scores(judged_run, tmp_path):
-    done = in_inspect(judged_run, "--out", tmp_path / "run.eval", "--model-id", "org/Model")
-    assert done.returncode == 0, done.stderr
-    program = (
-        "import sys; from inspect_ai.log import read_eval_log; print(read_eval_log(sys.argv[1]).model_dump_json())"
-    )
-    read_back = run(str(harness_command("inspect", "python")), "-c", program, str(tmp_path / "run.eval"))
-    log = json.loads(read_back.stdout)
+    command = ["export", "results", judged_run, "--format", "inspect", "--out", tmp_path / "run.eval"]
+    in_inspect("from h2htalk_metric.cli.main import main; main()", *command, "--model-id", "org/Model")
+    program = "import sys, inspect_ai.log as logs; print(logs.read_eval_log(sys.argv[1]).model_dump_json())"
+    content = in_inspect(program, tmp_path / "run.eval")
+    log = json.loads(content)
     assert (log["status"], log["eval"]["model"]) == ("success", "org/Model")
     check_results(log["results"]["scores"], judged_run)
     check_samples({sample["id"]: sample for sample in log["samples"]}, judged_run)
