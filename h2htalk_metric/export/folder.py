@@ -16,14 +16,18 @@ from h2htalk_datasets.generation.engines.base import Prompt
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of, prompts_hash
 from h2htalk_datasets.tasks import TASKS
 from h2htalk_metric.export.lm_eval_yaml import LM_EVAL_YAML, write_lm_eval_yaml
+from h2htalk_metric.export.opencompass_config import OPENCOMPASS_CONFIG, write_opencompass_config
 from h2htalk_metric.metrics.similarity import DEFAULT_EMBEDDER
 
 HARNESSES = {
     "lm-eval": ("h2htalk_lm_eval.py", "_h2htalk_common_yaml"),
     "lighteval": ("h2htalk_lighteval.py", "overall.py"),
     "inspect": ("h2htalk_inspect.py",),
+    "opencompass": ("h2htalk_opencompass.py",),
 }
 """Harness name to the files that are copied unchanged; each harness also gets a README."""
+_WRITERS = {"lm-eval": write_lm_eval_yaml, "opencompass": write_opencompass_config}
+"""What writes further files from the manifest."""
 
 _FILES = Path(__file__).parent / "files"
 _MANIFEST = "h2htalk_export.json"
@@ -35,7 +39,7 @@ def export(
     """Write configs as tasks of another harness.
 
     Args:
-        harness: ``lm-eval``, ``lighteval`` or ``inspect``.
+        harness: a key of :data:`HARNESSES`.
         out: the folder. An earlier export in it is replaced; other files, such as results, stay.
         tasks: config names joined by commas, or ``all``.
         embedder: for SS, as in :func:`h2htalk_metric.score`; the harness's process loads it.
@@ -62,8 +66,8 @@ def export(
     write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1) + "\n")
     _remove_earlier_export(folder)
     _write_records(folder, records, prompts)
-    if harness == "lm-eval":
-        write_lm_eval_yaml(folder, manifest)
+    if harness in _WRITERS:
+        _WRITERS[harness](folder, manifest)
     shutil.copyfile(_FILES / f"{harness}.md", folder / "README.md")
     for name in HARNESSES[harness]:
         shutil.copyfile(_FILES / name, folder / name)
@@ -86,7 +90,13 @@ def check_replaceable(folder: Path, manifest: str) -> None:
 def _remove_earlier_export(folder: Path) -> None:
     """Remove what any export writes, except the manifest; results and logs of a harness stay."""
     copied = [name for files in HARNESSES.values() for name in files]
-    for name in [*(str(_records_file(task)) for task in TASKS), *copied, *LM_EVAL_YAML, "README.md"]:
+    for name in [
+        *(str(_records_file(task)) for task in TASKS),
+        *copied,
+        *LM_EVAL_YAML,
+        OPENCOMPASS_CONFIG,
+        "README.md",
+    ]:
         (folder / name).unlink(missing_ok=True)
     for subfolder in (*(folder / "data" / task for task in TASKS), folder / "data"):
         if subfolder.is_dir() and not any(subfolder.iterdir()):

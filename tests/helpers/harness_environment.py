@@ -36,6 +36,15 @@ HARNESSES = {
     # lighteval 0.13 calls functions that huggingface_hub 2 and xxhash 4 removed.
     "lighteval": Harness(("lighteval==0.13.0", "huggingface_hub<2", "xxhash<4", "inspect-ai==0.3.285")),
     "inspect": Harness(("inspect-ai==0.3.285",)),
+    # As the README of the export says.
+    "opencompass": Harness(
+        tuple(
+            "transformers<5 datasets==4.0.0 addict fuzzywuzzy h5py importlib-metadata jsonlines prettytable "
+            "python-Levenshtein rank-bm25 rouge rouge-chinese tabulate termcolor tiktoken timeout-decorator "
+            "tree-sitter tree-sitter-languages yapf".split()
+        ),
+        alone=("opencompass==0.5.4", "mmengine-lite==0.11.0rc3"),
+    ),
     # The validator needs few of the package's dependencies.
     "every-eval-ever": Harness(
         ("pydantic>=2.12.5", "pyyaml>=6.0.3", "requests>=2.32.5", "rich<15"), ("every-eval-ever==0.3.0",), (3, 12)

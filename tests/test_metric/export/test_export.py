@@ -2,6 +2,9 @@
 
 import importlib
 import json
+import os
+import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -244,6 +247,67 @@ def test_inspect_sends_our_prompts_and_reports_our_composite(exported, tiny_mode
     for task, figure in figures.items():
         assert reported[f"grouped_{task}"] == pytest.approx(figure, abs=1e-6)
     assert reported["grouped_all"] == pytest.approx(sum(figures.values()) / 2, abs=1e-6)
+
+
+def for_transformers_4(model: Path, folder: Path) -> Path:
+    """A copy of a model's folder whose tokenizer has no class of Transformers 5."""
+    shutil.copytree(model, folder)
+    file = folder / "tokenizer_config.json"
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | names))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
+@pytest.mark.parametrize("exported", ["opencompass"], indirect=True)
+def test_opencompass_sends_our_prompts_and_reports_our_composite(exported, tiny_model, tmp_path):
+    rows = {row["id"]: row for task in FEW for row in load(task)}
+    for task in FEW:
+        file = exported / "data" / task / "test.jsonl"
+        file.write_text("".join(file.read_text("utf-8").splitlines(keepends=True)[:2]), "utf-8")
+    model = for_transformers_4(tiny_model, tmp_path / "tiny")
+    path = os.pathsep.join([str(exported), os.environ.get("PYTHONPATH", "")])
+    settings = {"PYTHONPATH": path, "H2HTALK_MODEL": str(model), "H2HTALK_GPUS": "0", "H2HTALK_BATCH": "1"}
+    command = [
+        harness_command("opencompass", "opencompass"),
+        "eval_h2htalk.py",
+        "--work-dir",
+        tmp_path / "out",
+        "--debug",
+    ]
+    finished(*command, cwd=exported, env=os.environ | settings)
+    answers, reported = {}, {}
+    for task in FEW:
+        (file,) = (tmp_path / "out").rglob(f"results/tiny/h2htalk_{task}.json")
+        reported[task] = json.loads(file.read_text("utf-8"))
+        answers |= {part["id"][0]: part["answer"][0] for part in reported[task]["details"]}
+        (file,) = (tmp_path / "out").rglob(f"predictions/tiny/h2htalk_{task}.json")
+        sent = [sample["origin_prompt"] for sample in json.loads(file.read_text("utf-8")).values()]
+        roles = {"SYSTEM": "system", "HUMAN": "user"}
+        prompts = [[{"role": roles[part["role"]], "content": part["prompt"]} for part in parts] for parts in sent]
+        assert prompts == [rows[part["id"][0]]["messages"] for part in reported[task]["details"]]
+    assert len(answers) == 4
+    figures = ours(answers)
+    for task, figure in figures.items():
+        assert reported[task]["composite"] == pytest.approx(100 * figure, abs=1e-6)
+    summary = pd.read_csv(next((tmp_path / "out").rglob("summary_*.csv"))).set_index("dataset")["tiny"]
+    weighted = sum(TASKS[task].count * figure for task, figure in figures.items()) / sum(
+        TASKS[task].count for task in FEW
+    )
+    assert summary["h2htalk"] == pytest.approx(100 * weighted, abs=0.005)
+    assert set(summary.index) == {f"h2htalk_{name}" for name in (*FEW, "Itinerary", "Recollection")} | {"h2htalk"}
+
+
+def test_each_config_of_opencompass_has_its_own_limit(tmp_path, monkeypatch):
+    out = export("opencompass", tmp_path / "out", embedder="demo")
+    monkeypatch.setenv("H2HTALK_MODEL", "org/Model-7B")
+    config = runpy.run_path(str(out / "eval_h2htalk.py"))
+    limits = {part["config"]: part["infer_cfg"]["inferencer"]["max_out_len"] for part in config["datasets"]}
+    assert limits == {task.name: task.max_new_tokens["en"] for task in TASKS.values()}
+    (weights,) = (group["weights"] for group in config["summarizer"]["summary_groups"] if group["name"] == "h2htalk")
+    assert weights == {f"h2htalk_{task.name}": task.count for task in TASKS.values()}
+    assert (config["models"][0]["path"], config["models"][0]["abbr"]) == ("org/Model-7B", "Model-7B")
 
 
 BLOCKED_LOOP = """
