@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+from helpers.paths import PROGRAMS
+
 # Two tasks on this machine, each with the number that Slurm would set. Like the real one it ends when all of its tasks
 # have ended, with the highest of their exit codes.
 SRUN = """#!/bin/bash
@@ -37,6 +39,7 @@ def slurm_environment(folder: Path) -> dict[str, str]:
         "squeue": '#!/bin/bash\ncat "$JOBS.queue" 2>/dev/null\nexit 0\n',
         "scontrol": "#!/bin/bash\necho 127.0.0.1\n",
         "accelerate": f'#!/bin/bash\nshift\nexec {sys.executable} -m accelerate.commands.launch "$@"\n',
+        "vllm": f'#!/bin/bash\nexec {sys.executable} {PROGRAMS / "serve.py"} "$@"\n',
         "h2htalk": f'#!/bin/bash\nexec {sys.executable} -m h2htalk_metric.cli "$@"\n',
     }
     (folder / "bin").mkdir()

@@ -64,25 +64,21 @@ def test_bare_names_resolve_after_prepare(tmp_path):
         prepared = h2htalk("prepare", **home)
         assert prepared.returncode == 0, prepared.stderr
     code = (
-        "import json; from datasets import load_dataset, get_dataset_config_names;"
+        "import json, evaluate; from datasets import load_dataset, get_dataset_config_names;"
         "print(json.dumps([load_dataset('h2htalk', 'ItineraryMiddle')['test'].num_rows,"
         " load_dataset('h2htalk', 'ItineraryMiddle-zh')['test'].num_rows,"
         " load_dataset('h2htalk', 'DialogueEmotion', split='test')[0]['task'],"
         " *[load_dataset('h2htalk', probe)['test'][0]['messages'][1]['role'] for probe in"
-        " ('SafetyHighRisk', 'InstructionFollowing', 'CompanionPlanning')]]))"
-    )
-    loaded = run(sys.executable, "-c", code, **home)
-    counts = [manifest(language)["counts"]["ItineraryMiddle"] for language in ("en", "zh")]
-    expected = [*counts, "DialogueEmotion", "user", "user", "user"]
-    assert json.loads(loaded.stdout) == expected, loaded.stderr
-    code = (
-        "import json, evaluate; metric = evaluate.load('h2htalk', 'ItineraryMiddle');"
+        " ('SafetyHighRisk', 'InstructionFollowing', 'CompanionPlanning')]]));"
+        "metric = evaluate.load('h2htalk', 'ItineraryMiddle');"
         "print(json.dumps(metric.compute(predictions=['hello there'], references=['hello there'], embedder='demo')))"
     )
-    scored = run(sys.executable, "-c", code, **home)
-    result = json.loads(scored.stdout.splitlines()[-1])
-    assert result["bleu1"] == result["rougeL"] == 1.0
-    assert result["n"] == 1
+    done = run(sys.executable, "-c", code, **home)
+    loaded, scored = map(json.loads, done.stdout.splitlines()[-2:])
+    counts = [manifest(language)["counts"]["ItineraryMiddle"] for language in ("en", "zh")]
+    assert loaded == [*counts, "DialogueEmotion", "user", "user", "user"], done.stderr
+    assert scored["bleu1"] == scored["rougeL"] == 1.0
+    assert scored["n"] == 1
 
 
 def test_register_resolves_the_bare_name_in_this_process():

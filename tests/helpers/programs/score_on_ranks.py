@@ -1,6 +1,7 @@
 """Each rank scores its part; run by test_distributed.py.
 
-Arguments: JSON with [answers, references] or [answers, references, languages] per rank, and the name of an embedder.
+Argument: JSON with a list of jobs; each has the name of an embedder, and per rank [answers, references] or
+[answers, references, languages].
 """
 
 import json
@@ -17,13 +18,17 @@ def fail(texts):
     raise OSError("lost")
 
 
+def scored(parts, embedder):
+    answers, references, *languages = parts[state.process_index]
+    embedder = Embedder("broken", fail) if embedder == "broken" else embedder
+    options = {"language": languages[0]} if languages else {}
+    try:
+        return score_across_ranks(answers, references, embedder=embedder, **options).rows()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 state = PartialState(cpu=True)
-answers, references, *languages = json.loads(sys.argv[1])[state.process_index]
-embedder = Embedder("broken", fail) if sys.argv[2] == "broken" else sys.argv[2]
-options = {"language": languages[0]} if languages else {}
-try:
-    result = score_across_ranks(answers, references, embedder=embedder, **options).rows()
-except Exception as error:
-    result = f"{type(error).__name__}: {error}"
-print(f"RANK {json.dumps([state.process_index, result])}\n", end="", flush=True)
+results = [scored(parts, embedder) for embedder, parts in json.loads(sys.argv[1])]
+print(f"RANK {json.dumps([state.process_index, results])}\n", end="", flush=True)
 state.destroy_process_group()

@@ -1,10 +1,11 @@
 """The job files of cluster/: read by bash and by accelerate, and run here with two launchers instead of Slurm."""
 
 import subprocess
+from contextlib import ExitStack
 
 import pytest
 from accelerate.commands.config.config_args import ClusterConfig
-from helpers.launch import arguments, lines_on_disk
+from helpers.launch import arguments, free_port, lines_on_disk, prediction_ids, started
 from helpers.paths import ROOT
 from helpers.slurm import slurm_environment
 
@@ -91,3 +92,72 @@ def test_the_job_file_makes_a_complete_run(file, slurm, tiny_model, tmp_path):
     assert lines_on_disk(out) >= 40
     assert not list(tmp_path.glob("h2htalk-*")), "the nodes' disks are empty"
     assert not (tmp_path / "run.nodes").exists(), "a new run of this name would merge it"
+
+
+def of_array(slurm, number, **environment):
+    """The environment of one job of an array of three."""
+    own = {"SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_ID": str(number)}
+    return slurm | own | {key: str(value) for key, value in environment.items()}
+
+
+def test_a_job_of_an_array_is_one_of_its_jobs(submit):
+    done = submit("slurm-array.sbatch", "--model", "m", "--out", "run", SLURM_ARRAY_TASK_COUNT="64")
+    assert done.stdout == "h2htalk generate --jobs 64 --model m --out run\n"
+    done = submit("slurm-array.sbatch", "--model", "m", merge="exit 2", SLURM_ARRAY_TASK_COUNT="64")
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("model", [["--model", "m"], ["--model=m"]])
+def test_a_server_is_started_with_as_many_copies_as_fit(model, submit):
+    port = free_port()
+    one = {"SLURM_GPUS_ON_NODE": "8", "TP": "2", "PORT": port, "SLURM_ARRAY_TASK_COUNT": "3"}
+    done = submit("slurm-serve.sbatch", *model, "--out", "run", SERVE_OPTIONS="--quantization fp8", **one)
+    assert done.returncode == 0, done.stderr
+    served, client = done.stdout.splitlines()
+    assert served.startswith("vllm serve m --host 127.0.0.1 ")
+    assert " --tensor-parallel-size 2 --data-parallel-size 4 " in served
+    assert served.endswith(" --quantization fp8")
+    base_url = f"--base-url http://127.0.0.1:{port}/v1"
+    assert client == f"h2htalk generate --jobs 3 {base_url} --max-connections 512 {' '.join(model)} --out run"
+
+
+def test_a_server_that_ends_or_has_no_model_is_one_line(submit, tmp_path):
+    (tmp_path / "bin" / "vllm").write_text("#!/bin/bash\nexit 1\n")
+    one = {"PORT": free_port(), "SLURM_ARRAY_TASK_COUNT": "3"}
+    done = submit("slurm-serve.sbatch", "--model", "m", **one)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "error: vllm serve has ended, see above")
+    done = submit("slurm-serve.sbatch", "--out", "run", **one)
+    assert (done.returncode, done.stderr) == (2, "error: name the model, --model NAME\n")
+
+
+def test_a_client_that_fails_and_a_preemption_end_the_job_and_its_server(submit):
+    one = {"PORT": free_port(), "SLURM_ARRAY_TASK_COUNT": "3"}
+    assert submit("slurm-serve.sbatch", "--model", "m", merge="exit 2", **one).returncode == 2
+    preempted = "kill -TERM $PPID; exec sleep 30"
+    assert submit("slurm-serve.sbatch", "--model", "m", merge=preempted, **one).returncode == 143
+
+
+@pytest.mark.slow
+def test_three_jobs_of_an_array_make_a_complete_run(slurm, tiny_model, tmp_path):
+    settings = Settings(model=str(tiny_model), tasks="DialogueBase", limit=40, batch_size=2)
+    out = tmp_path / "run"
+    command = ["bash", str(CLUSTER / "slurm-array.sbatch"), *arguments(settings, out)]
+    with ExitStack() as stack:
+        jobs = [stack.enter_context(started(command, tmp_path / f"log{n}", **of_array(slurm, n))) for n in range(3)]
+        for job in jobs:
+            assert job.ended_within(300) == 0, job.output
+    assert (out / "predictions.jsonl").read_bytes() == generate(settings, tmp_path / "expected").read_bytes()
+
+
+@pytest.mark.slow
+def test_jobs_with_a_server_each_continue_after_a_crash(slurm, tmp_path):
+    options = ["--model", "m", "--tasks", "DialogueBase", "--limit", "40", "--timeout", "5", "--out", tmp_path / "run"]
+    command = ["bash", str(CLUSTER / "slurm-serve.sbatch"), *map(str, options)]
+    port = free_port()
+    with started(command, tmp_path / "crash", **of_array(slurm, 0, PORT=port, SERVER_ENDS_AFTER=15)) as job:
+        assert job.ended_within(300) == 2, job.output
+    assert 0 < lines_on_disk(tmp_path / "run") <= 15
+    with started(command, tmp_path / "again", **of_array(slurm, 1, PORT=port)) as job:
+        assert job.ended_within(300) == 0, job.output
+    assert len(prediction_ids((tmp_path / "run" / "predictions.jsonl").read_bytes())) == 40
+    assert lines_on_disk(tmp_path / "run") == 40

@@ -135,7 +135,7 @@ def test_a_full_disk_at_the_merge_leaves_no_partial_file(settings, uninterrupted
     assert generate(settings, out).read_bytes() == uninterrupted
 
 
-@pytest.mark.parametrize("deleted", ["shards", "."])
+@pytest.mark.parametrize("deleted", ["shards", pytest.param(".", marks=pytest.mark.slow)])
 def test_a_folder_that_is_deleted_is_one_line_and_the_run_can_be_resumed(deleted, settings, uninterrupted, tmp_path):
     out = tmp_path / "run"
     with started([*alone(), *arguments(settings, out)], tmp_path / "log") as job:

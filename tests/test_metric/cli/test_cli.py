@@ -74,8 +74,9 @@ def test_merge_restores_a_deleted_predictions_file(finished):
         (["merge", "nowhere"], "nowhere is not a run folder"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_2(arguments, complaint, tmp_path):
-    refused = h2htalk(*arguments, cwd=tmp_path)
+def test_wrong_input_is_one_line_and_exit_code_2(arguments, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused = h2htalk(*arguments)
     assert refused.returncode == 2
     assert complaint in refused.stderr
     assert "Traceback" not in refused.stderr + refused.stdout

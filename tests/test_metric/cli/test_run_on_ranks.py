@@ -4,6 +4,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from helpers.commands import h2htalk, run
 from helpers.launch import free_port, started, torchrun, torchrun_node
 
@@ -23,6 +24,7 @@ def test_only_rank_0_scores_and_reports(tiny_model, tmp_path):
     assert done.stdout.count("predictions:") == 1
 
 
+@pytest.mark.slow
 def test_a_node_with_its_own_disk_ends_with_code_0_and_scores_nothing(tiny_model, tmp_path):
     port, outs = free_port(), [tmp_path / "first", tmp_path / "second"]
     with ExitStack() as stack:
