@@ -24,6 +24,7 @@ HARNESSES = {
     "lighteval": ("h2htalk_lighteval.py", "overall.py"),
     "inspect": ("h2htalk_inspect.py",),
     "opencompass": ("h2htalk_opencompass.py",),
+    "evalscope": ("h2htalk_evalscope.py",),
 }
 """Harness name to the files that are copied unchanged; each harness also gets a README."""
 _WRITERS = {"lm-eval": write_lm_eval_yaml, "opencompass": write_opencompass_config}

@@ -45,6 +45,8 @@ HARNESSES = {
         ),
         alone=("opencompass==0.5.4", "mmengine-lite==0.11.0rc3"),
     ),
+    # Its Transformers provider does not run with Transformers 5.
+    "evalscope": Harness(("evalscope==1.14.1", "transformers<5")),
     # The validator needs few of the package's dependencies.
     "every-eval-ever": Harness(
         ("pydantic>=2.12.5", "pyyaml>=6.0.3", "requests>=2.32.5", "rich<15"), ("every-eval-ever==0.3.0",), (3, 12)

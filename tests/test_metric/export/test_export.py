@@ -7,6 +7,7 @@ import runpy
 import shutil
 import sys
 from pathlib import Path
+from statistics import fmean
 
 import pandas as pd
 import pytest
@@ -297,6 +298,37 @@ def test_opencompass_sends_our_prompts_and_reports_our_composite(exported, tiny_
     )
     assert summary["h2htalk"] == pytest.approx(100 * weighted, abs=0.005)
     assert set(summary.index) == {f"h2htalk_{name}" for name in (*FEW, "Itinerary", "Recollection")} | {"h2htalk"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # with an installation
+@pytest.mark.parametrize("exported", ["evalscope"], indirect=True)
+def test_evalscope_sends_our_prompts_and_reports_our_composite(exported, tiny_model, tmp_path):
+    model = for_transformers_4(tiny_model, tmp_path / "tiny")
+    options = ["--model", model, "--eval-type", "llm_ckpt", "--generation-config", "do_sample=false", "--limit", "2"]
+    python = harness_command("evalscope", "python")
+    finished(python, "h2htalk_evalscope.py", *options, "--work-dir", tmp_path / "out", "--no-timestamp", cwd=exported)
+    rows, answers, figures = {row["id"]: row for task in FEW for row in load(task)}, {}, {}
+    for task in FEW:
+        lines = (tmp_path / "out" / "reviews" / "tiny" / f"h2htalk_{task}.jsonl").read_text("utf-8").splitlines()
+        for review in map(json.loads, lines):
+            identity = review["sample_score"]["sample_metadata"]["id"]
+            sent = [{"role": message["role"], "content": message["content"]} for message in review["messages"]]
+            assert sent[:-1] == rows[identity]["messages"]  # and then the answer
+            answers[identity] = sent[-1]["content"]
+            figures.setdefault(task, []).append(review["sample_score"]["score"]["value"]["composite"])
+        predictions = (tmp_path / "out" / "predictions" / "tiny" / f"h2htalk_{task}.jsonl").read_text("utf-8")
+        usage = [json.loads(line)["model_output"]["usage"]["output_tokens"] for line in predictions.splitlines()]
+        assert max(usage) <= TASKS[task].max_new_tokens["en"]
+    assert len(answers) == 4
+    report = json.loads((tmp_path / "out" / "reports" / "tiny" / "h2htalk.json").read_text("utf-8"))
+    (metric,) = (part for part in report["metrics"] if part["identity"]["name"] == "composite")
+    reported = {part["name"]: part["score"] for part in metric["categories"][0]["subsets"]}
+    for task, figure in ours(answers).items():
+        assert fmean(figures[task]) == pytest.approx(figure, abs=1e-6)
+        assert reported[task] == pytest.approx(figure, abs=1e-4)  # rounded
+    assert metric["score"] == pytest.approx(fmean(fmean(part) for part in figures.values()), abs=1e-4)
+    assert report["primary_metric_identity"]["name"] == "composite"
 
 
 def test_each_config_of_opencompass_has_its_own_limit(tmp_path, monkeypatch):
