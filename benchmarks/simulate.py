@@ -17,7 +17,7 @@ from results import seconds, write
 
 from h2htalk_datasets.generation import Prompt, make_plan
 from h2htalk_datasets.generation.engines.models import load_model
-from h2htalk_datasets.generation.engines.transformers import TransformersEngine
+from h2htalk_datasets.generation.engines.transformers import FILL_TOKENS, TransformersEngine
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -86,22 +86,32 @@ class _Process:
         self._groups: set[str] = set()
 
     def work(self) -> float | None:
-        """Fill free rows, then decode until an answer ends; returns the seconds, None when there is nothing left."""
-        read = 0
-        while len(self._left) < self._rows and (prompt := self._next()):
-            read += prompt.own + (0 if prompt.group in self._groups else prompt.prefix)
-            self._groups.add(prompt.group)
-            self._left.append(prompt.new)
+        """Read prompts into free rows, or else decode until an answer ends.
+
+        Returns:
+            The seconds it takes; None when there is nothing left.
+
+        """
+        if len(self._left) < self._rows and (prompts := self._take(self._rows - len(self._left))):
+            read = sum(prompt.own for prompt in prompts)
+            if prompts[0].group not in self._groups:
+                self._groups.add(prompts[0].group)
+                read += prompts[0].prefix
+            self._left += [prompt.new for prompt in prompts]
+            return read * self._costs.read
         if not self._left:
             return None
         steps = min(self._left)
         self._left = [left - steps for left in self._left if left > steps]
-        return read * self._costs.read + steps * self._costs.step
+        return steps * self._costs.step
 
-    def _next(self) -> Work | None:
+    def _take(self, most: int) -> list[Work]:
+        """Prompts of one unit that the engine reads at once."""
         if not self._own:
             self._own = list(next(self._queue, ()))
-        return self._own.pop(0) if self._own else None
+        most = min(most, max(1, FILL_TOKENS // self._own[0].own)) if self._own else 0
+        taken, self._own = self._own[:most], self._own[most:]
+        return taken
 
 
 def plan_of_work(

@@ -178,6 +178,7 @@ def _dense_vectors(flag: Any, texts: list[str]) -> np.ndarray:
     the work for one pair, and warms up on the longest texts for a run.
     """
     import torch
+    from accelerate.utils.memory import find_executable_batch_size
 
     from h2htalk_datasets.generation.engines.onednn import multiply_by_onednn
 
@@ -187,12 +188,19 @@ def _dense_vectors(flag: Any, texts: list[str]) -> np.ndarray:
         multiply_by_onednn(model.float())
     tokens = flag.tokenizer(texts, truncation=True, max_length=flag.passage_max_length)["input_ids"]
     longest_first = sorted(range(len(texts)), key=lambda place: -len(tokens[place]))
-    vectors: dict[int, np.ndarray] = {}
-    with torch.inference_mode():
-        for places in _batches(longest_first, [len(ids) for ids in tokens], _BATCH_TOKENS[device.split(":")[0]]):
+
+    # A training loop may leave little memory: on an out-of-memory error smaller batches follow.
+    @find_executable_batch_size(starting_batch_size=_BATCH_TOKENS[device.split(":")[0]])
+    @torch.inference_mode()
+    def encode(batch_tokens: int) -> dict[int, np.ndarray]:
+        vectors: dict[int, np.ndarray] = {}
+        for places in _batches(longest_first, [len(ids) for ids in tokens], batch_tokens):
             padded = flag.tokenizer.pad({"input_ids": [tokens[place] for place in places]}, return_tensors="pt")
             outputs = model(padded.to(device), return_dense=True, return_sparse=False, return_colbert_vecs=False)
             vectors.update(zip(places, outputs["dense_vecs"].float().cpu().numpy(), strict=True))
+        return vectors
+
+    vectors = encode()
     return np.stack([vectors[place] for place in range(len(texts))])
 
 

@@ -1,6 +1,6 @@
 """The Transformers engine: rows that decode over one shared prefix and start again as answers end."""
 
-__all__ = ["TransformersEngine", "rows_that_fit", "warn_plain_generation"]
+__all__ = ["FILL_TOKENS", "TransformersEngine", "rows_that_fit", "warn_plain_generation"]
 
 import logging
 import os
@@ -29,8 +29,11 @@ _LOG = logging.getLogger(__name__)
 _PREFIX_BYTES = 2 * 2**30  # of cached prefixes, at least
 _CPU_ROWS = 16
 _MAX_ROWS = 256
-_FILL_TOKENS = 4096  # that are read at once when rows start
 _CELL_STEP = 64  # cells are a multiple of this
+
+
+FILL_TOKENS = 4096
+"""Tokens of prompts that are read at once when rows start."""
 
 
 class TransformersEngine:
@@ -218,7 +221,7 @@ class TransformersEngine:
     def _fill_size(self, prompt: Prompt) -> int:
         """How many prompts like this one are read at once."""
         own = len(self._tokens[prompt]) - self._group_prefix[prompt.group]
-        return max(1, _FILL_TOKENS // own)
+        return max(1, FILL_TOKENS // own)
 
     @torch.inference_mode()
     def _run(self, decoder: Decoder) -> list[int]:

@@ -144,24 +144,49 @@ def test_the_demo_embedder_is_loaded_once():
     assert load_embedder("demo") is load_embedder("demo")
 
 
-def test_bge_m3_goes_through_flagembedding(tmp_path):
-    """The default embedder's own path, with its architecture in small and random weights."""
-    from FlagEmbedding import BGEM3FlagModel
+@pytest.fixture
+def small_bge_m3(tmp_path):
+    """A folder with the default embedder's architecture, small and with random weights."""
     from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
 
     folder = tmp_path / "bge-m3"
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     XLMRobertaModel(XLMRobertaConfig(vocab_size=31_000, pad_token_id=0, **sizes)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(DEMO_WEIGHTS).save_pretrained(folder)
-    scores = score(["we walk home", "tea"], ["we walk home", "a boat"], embedder=str(folder))
-    embedder = load_embedder(str(folder))
+    return str(folder)
+
+
+def test_bge_m3_goes_through_flagembedding(small_bge_m3):
+    from FlagEmbedding import BGEM3FlagModel
+
+    scores = score(["we walk home", "tea"], ["we walk home", "a boat"], embedder=small_bge_m3)
+    embedder = load_embedder(small_bge_m3)
     texts = ["tea", "we walk home by the harbour tonight", "a boat", "tea"]
-    peer = BGEM3FlagModel(str(folder), use_fp16=False, devices="cpu").encode(texts)["dense_vecs"]
+    peer = BGEM3FlagModel(small_bge_m3, use_fp16=False, devices="cpu").encode(texts)["dense_vecs"]
     assert embedder.encode(texts) == pytest.approx(peer, abs=1e-5)
     assert scores.components[0, 6] == pytest.approx(1.0, abs=1e-5)
     assert 0 <= scores.components[1, 6] <= 1
-    named = {"embedder": str(folder), "embedder_revision": None, "embedder_precision": "float32"}
+    named = {"embedder": small_bge_m3, "embedder_revision": None, "embedder_precision": "float32"}
     assert named.items() <= scores.signature.items()
+
+
+def test_bge_m3_takes_smaller_batches_where_memory_runs_out(small_bge_m3, monkeypatch):
+    import torch
+    from transformers import XLMRobertaModel
+
+    texts = [f"we walk home by the harbour {number}" for number in range(60)]
+    embedder = load_embedder(small_bge_m3)
+    expected, forward, sizes = embedder.encode(texts), XLMRobertaModel.forward, []
+
+    def small_memory(self, input_ids, *arguments, **options):
+        sizes.append(input_ids.numel())
+        if sizes[-1] > 200:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return forward(self, input_ids, *arguments, **options)
+
+    monkeypatch.setattr(XLMRobertaModel, "forward", small_memory)
+    assert embedder.encode(texts) == pytest.approx(expected, abs=1e-5)
+    assert sizes[0] > 200 >= sizes[-1]
 
 
 def test_the_versions_of_libraries_are_looked_up_once(monkeypatch):
