@@ -47,27 +47,22 @@ def write_every_eval_ever(results: list[RunResults], out: Path, source: Source) 
     """
     model_id = _model_id(results[0], source)
     check_replaceable(out, _MANIFEST)
-    exported = json.loads((out / _MANIFEST).read_text("utf-8")) if (out / _MANIFEST).exists() else {}
     out.mkdir(parents=True, exist_ok=True)
-    return [_write_language(one, out, source, model_id, exported) for one in results]
+    write_atomically(out / _MANIFEST, json.dumps({"format": "every-eval-ever", "schema": _SCHEMA}) + "\n")
+    return [_write_language(one, out, source, model_id) for one in results]
 
 
-def _write_language(
-    results: RunResults, out: Path, source: Source, model_id: str, exported: dict[str, list[str]]
-) -> Path:
-    """Write one pair of files. The manifest comes first, and the aggregate last: it promises the samples."""
+def _write_language(results: RunResults, out: Path, source: Source, model_id: str) -> Path:
+    """Write one pair of files, the aggregate last: it promises the samples."""
+    for earlier in out.glob(f"data/*/*/*/{results.uuid}*"):
+        earlier.unlink()
     developer, _, model = model_id.partition("/")
-    uuid = results.uuid
     folder = Path("data", _COLLECTION, _path_part(developer), _path_part(model))
-    aggregate, samples = folder / f"{uuid}.json", folder / f"{uuid}_samples.jsonl"
-    earlier = {*exported.get(uuid, []), str(aggregate), str(samples)}
-    exported[uuid] = sorted(earlier)
-    write_atomically(out / _MANIFEST, json.dumps(exported, indent=1) + "\n")
-    for name in sorted(earlier):
-        (out / name).unlink(missing_ok=True)
+    aggregate, samples = folder / f"{results.uuid}.json", folder / f"{results.uuid}_samples.jsonl"
     created = int(time.time())
-    identity = {"evaluation_id": f"{_COLLECTION}{results.suffix}/{model_id}/{created}", "model_id": model_id}
-    lines = [json.dumps({"schema_version": _SCHEMA} | identity | line) for line in sample_lines(results)]
+    evaluation_id = f"{_COLLECTION}{results.suffix}/{model_id}/{created}"
+    shared = {"schema_version": _SCHEMA, "evaluation_id": evaluation_id}
+    lines = [json.dumps(shared | {"model_id": model_id} | line) for line in sample_lines(results)]
     content = "".join(f"{line}\n" for line in lines).encode()
     (out / folder).mkdir(parents=True, exist_ok=True)
     write_atomically(out / samples, content)
@@ -78,20 +73,16 @@ def _write_language(
         "checksum": sha256(content).hexdigest(),
         "total_rows": len(lines),
     }
-    log = _aggregate(results, source, model_id, created) | {"detailed_evaluation_results": details}
+    log = shared | {"retrieved_timestamp": str(created)} | _aggregate(results, source, model_id)
+    log["detailed_evaluation_results"] = details
     write_atomically(out / aggregate, json.dumps(log, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-    exported[uuid] = [str(aggregate), str(samples)]
-    write_atomically(out / _MANIFEST, json.dumps(exported, indent=1) + "\n")
     return out / aggregate
 
 
-def _aggregate(results: RunResults, source: Source, model_id: str, created: int) -> dict[str, Any]:
+def _aggregate(results: RunResults, source: Source, model_id: str) -> dict[str, Any]:
     signature = results.judged.signature if results.judged else results.scores.signature
     return {
-        "schema_version": _SCHEMA,
-        "evaluation_id": f"{_COLLECTION}{results.suffix}/{model_id}/{created}",
         "evaluation_timestamp": results.answered.isoformat(timespec="seconds"),
-        "retrieved_timestamp": str(created),
         "source_metadata": {
             "source_name": "H2HTalk",
             "source_type": "evaluation_run",

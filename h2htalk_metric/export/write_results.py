@@ -13,14 +13,14 @@ Format = Literal["every-eval-ever", "inspect"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
-def export_results(run: Run | str | Path, format: str, out: str | Path, source: Source = Source()) -> list[Path]:  # noqa: B008
+def export_results(run: Run | str | Path, format: str, out: str | Path, source: Source | None = None) -> list[Path]:
     """Write the results of a scored run: scores, answers, and the scores of judges and people.
 
     Args:
         run: the run, or its folder.
         format: one of :data:`FORMATS`.
         out: a folder, or for ``inspect`` also a file ``NAME.eval``. An earlier export of the same run is replaced.
-        source: what the format needs and the run does not tell.
+        source: what the format needs and the run does not tell; None: the defaults.
 
     Returns:
         The main file, one per language of the run.
@@ -38,4 +38,4 @@ def export_results(run: Run | str | Path, format: str, out: str | Path, source: 
     from h2htalk_metric.export.results import read_results
 
     write = {"every-eval-ever": write_every_eval_ever, "inspect": write_inspect_logs}[format]
-    return write(read_results(Run.of(run)), Path(out), source)
+    return write(read_results(Run.of(run)), Path(out), source or Source())
