@@ -164,16 +164,21 @@ def main() -> None:
     else:
         costs = measured(engine, prompts, chosen.rows)
     results = [replay(units, ranks, chosen.rows, costs) for ranks in RANKS]
+    # No plan is faster than the longest answer, or than an equal share of the work of one process.
+    longest = costs.step * max(work.new for unit in units for work in unit)
+    bounds = [max(longest, results[0][0] / ranks) for ranks in RANKS]
     write(
         f"Many processes, simulated: {chosen.name}",
         f"""
 The work plan of the full corpus ({len(records)} records in {len(units)} units), replayed with {chosen.rows} rows per process,
 {1000 * costs.step:.1f} ms per decoding step and {1 / costs.read:,.0f} prompt tokens read per second; answers as long as the references.
-Busy: the share of the processes' time, from the start to the end of the last one, in which they work.
+Busy: the share of the processes' time, from the start to the end of the last one, in which they work. Lower bound: the
+longest answer ({longest:.1f} s), or an equal share of the work of one process. Loading a model is not included.
 
 | processes | {" | ".join(map(str, RANKS))} |
 |---|{"---:|" * len(RANKS)}
-| minutes | {" | ".join(f"{end / 60:.2f}" for end, _ in results)} |
+| seconds | {" | ".join(f"{end:.1f}" for end, _ in results)} |
+| lower bound | {" | ".join(f"{bound:.1f}" for bound in bounds)} |
 | busy, % | {" | ".join(f"{100 * busy:.1f}" for _, busy in results)} |
 | times one process | {" | ".join(f"{results[0][0] / end:.1f}" for end, _ in results)} |
 """,
