@@ -125,6 +125,17 @@ def test_bad_options_are_one_line(model, tmp_path, options, message):
     assert re.fullmatch(rf"error: .*{message}.*", done.stderr.strip().splitlines()[-1])
 
 
+def test_a_length_beyond_the_context_is_refused_before_anything_is_asked(tiny_model, tmp_path):
+    options = ("--model", tiny_model, "--arcs", 1, "--memory", "full", "--length", "8k", "--out", tmp_path / "run")
+    done = h2htalk("remember", *options)
+    assert done.returncode == 2
+    wanted = (
+        r"error: the prompt of \S+ has \d{4,5} tokens and its answer up to \d+, but the context of \S+ has 2048; .*"
+    )
+    assert re.fullmatch(wanted, done.stderr.strip().splitlines()[-1])
+    assert not list((tmp_path / "run").rglob("shards/*"))
+
+
 @pytest.mark.slow
 def test_other_options_of_a_strategy_are_refused(out, model, tmp_path):
     first = remember(model, tmp_path / "run", "--memory", "window", "--window-tokens", 50)
