@@ -32,7 +32,9 @@ class DistributedState:
         from accelerate import PartialState
 
         _check_device()
-        self._state = PartialState(cpu=not torch.cuda.is_available())
+        # gloo on GPUs too: ranks exchange small Python objects only, which NCCL would copy through GPU memory. A training
+        # loop has set up its own process group, which is used as it is.
+        self._state = PartialState(cpu=not torch.cuda.is_available(), backend="gloo")
         self.rank: int = self._state.process_index
         self.local_rank: int = max(0, self._state.local_process_index)
         self.world_size: int = self._state.num_processes
