@@ -32,8 +32,8 @@ class DistributedState:
         from accelerate import PartialState
 
         _check_device()
-        # gloo on GPUs too: ranks exchange small Python objects only, which NCCL would copy through GPU memory. A training
-        # loop has set up its own process group, which is used as it is.
+        # gloo on GPUs too: ranks exchange small Python objects only, which NCCL would copy through GPU memory. The
+        # process group of a training loop is used as it is.
         self._state = PartialState(cpu=not torch.cuda.is_available(), backend="gloo")
         self.rank: int = self._state.process_index
         self.local_rank: int = max(0, self._state.local_process_index)
