@@ -2,6 +2,7 @@
 
 __all__ = ["DistributedState", "peers_required"]
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +35,8 @@ class DistributedState:
         _check_device()
         # gloo on GPUs too: ranks exchange small Python objects only, which NCCL would copy through GPU memory. The
         # process group of a training loop is used as it is.
-        self._state = PartialState(cpu=not torch.cuda.is_available(), backend="gloo")
+        backend = {"backend": "gloo"} if "LOCAL_RANK" in os.environ else {}
+        self._state = PartialState(cpu=not torch.cuda.is_available(), **backend)
         self.rank: int = self._state.process_index
         self.local_rank: int = max(0, self._state.local_process_index)
         self.world_size: int = self._state.num_processes
