@@ -15,8 +15,9 @@ def test_the_wheel_is_small_and_works_outside_the_checkout(tmp_path):
     built = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), root)
     assert built.returncode == 0, built.stderr
     wheel = next(tmp_path.glob("h2htalk-*.whl"))
-    # 6 MB of compressed records, arcs, sources and figures, and the code: more means that something else got in.
-    assert wheel.stat().st_size < 9e6
+    # 10 MB of compressed records in two languages, arcs, sources and figures, and the code: more means that something
+    # else got in.
+    assert wheel.stat().st_size < 12e6
     unpacked = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(unpacked)
     code = (
