@@ -33,7 +33,9 @@ _CELL_STEP = 64  # cells are a multiple of this
 
 
 FILL_TOKENS = 4096
-"""Tokens of prompts that are read at once when rows start."""
+"""Tokens of prompts that are read at once when rows start, on a GPU."""
+
+_CPU_FILL_TOKENS = 1024  # a CPU reads so many at its full speed; with fewer prompts at once there is less padding
 
 
 class TransformersEngine:
@@ -221,7 +223,7 @@ class TransformersEngine:
     def _fill_size(self, prompt: Prompt) -> int:
         """How many prompts like this one are read at once."""
         own = len(self._tokens[prompt]) - self._group_prefix[prompt.group]
-        return max(1, FILL_TOKENS // own)
+        return max(1, (FILL_TOKENS if self._memory else _CPU_FILL_TOKENS) // own)
 
     @torch.inference_mode()
     def _run(self, decoder: Decoder) -> list[int]:
