@@ -20,7 +20,7 @@ from h2htalk_datasets.generation.engines.transformers import TransformersEngine
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 
 PEER_SIZES = (1, 2, 4, 8, 16)
-OUR_ROWS = (8, 16)
+OUR_ROWS = (16, 32)
 TUNING_PROMPTS = 16  # on which the peer's best batch size is measured
 
 

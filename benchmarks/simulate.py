@@ -10,6 +10,7 @@ prompts come from this machine (the demo model), or are given for other hardware
 
 import argparse
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from results import seconds, write
 
 from h2htalk_datasets.generation import Prompt, make_plan
 from h2htalk_datasets.generation.engines.models import load_model
+from h2htalk_datasets.generation.engines.prefixes import common_prefix
 from h2htalk_datasets.generation.engines.transformers import FILL_TOKENS, TransformersEngine
 from h2htalk_datasets.generation.requests import chosen_rows, prompt_of
 
@@ -118,14 +120,23 @@ def plan_of_work(
     engine: TransformersEngine, tokenizer, prompts: Sequence[Prompt], references: dict[str, str]
 ) -> list[list[Work]]:
     """The work plan, with the costs of each prompt instead of its text."""
+    plan = make_plan(prompts, engine.prepare(prompts))
+    prefixes = group_prefixes(engine, prompts)
 
     def work(prompt: Prompt) -> Work:
-        tokens, prefix = len(engine._tokens[prompt]), engine._group_prefix[prompt.group]
+        tokens, prefix = len(engine._tokens[prompt]), prefixes[prompt.group]
         new = len(tokenizer(references[prompt.id], add_special_tokens=False)["input_ids"]) + 1
-        shared = engine._shared_prefix
-        return Work(prompt.group, prefix - shared, tokens - prefix, min(new, prompt.max_new_tokens))
+        return Work(prompt.group, prefix - engine._shared_prefix, tokens - prefix, min(new, prompt.max_new_tokens))
 
-    return [[work(prompt) for prompt in unit] for unit in make_plan(prompts, engine.prepare(prompts))]
+    return [[work(prompt) for prompt in unit] for unit in plan]
+
+
+def group_prefixes(engine: TransformersEngine, prompts: Sequence[Prompt]) -> dict[str, int]:
+    """How many first tokens the prompts of each relationship share, as a GPU computes them once."""
+    groups: dict[str, list[list[int]]] = defaultdict(list)
+    for prompt in prompts:
+        groups[prompt.group].append(engine._tokens[prompt])
+    return {group: common_prefix(members) for group, members in groups.items()}
 
 
 def measured(engine: TransformersEngine, prompts: Sequence[Prompt], rows: int) -> Costs:
@@ -143,7 +154,7 @@ def measured(engine: TransformersEngine, prompts: Sequence[Prompt], rows: int) -
         times.append(seconds(lambda same=same: engine.answer(same, 0))[0])
     waves = -(-len(few) // rows)
     step = (times[1] - times[0]) / (32 * waves)
-    own = sum(lengths) - len(few) * engine._group_prefix[few[0].group]
+    own = sum(length - engine._prefix_lengths[engine._start(one)][-1] for length, one in zip(lengths, few, strict=True))
     return Costs(step, max(0.0, times[0] - 2 * waves * step) / own)
 
 

@@ -38,7 +38,7 @@ def make_plan(
         raise ValueError(f"the size of a unit must be at least 1, got {unit_size}")
     ordered = sorted(
         zip(prompts, lengths, strict=True),
-        key=lambda pair: (pair[0].group, -pair[0].max_new_tokens, -pair[1], pair[0].id),
+        key=lambda pair: (pair[0].group, -pair[0].max_new_tokens, pair[0].task, -pair[1], pair[0].id),
     )
     units = []
     for _, members in groupby(ordered, key=lambda pair: pair[0].group):

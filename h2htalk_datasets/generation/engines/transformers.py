@@ -4,12 +4,14 @@ __all__ = ["FILL_TOKENS", "TransformersEngine", "rows_that_fit", "warn_plain_gen
 
 import logging
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+import psutil
 import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 from transformers import GenerationConfig
@@ -27,7 +29,7 @@ from h2htalk_datasets.generation.engines.tokens import PromptTokens, stop_ids
 
 _LOG = logging.getLogger(__name__)
 _PREFIX_BYTES = 2 * 2**30  # of cached prefixes, at least
-_CPU_ROWS = 16
+_MAX_CPU_ROWS = 32  # more rows gain little: the matrix products already run at full speed
 _MAX_ROWS = 256
 _CELL_STEP = 64  # cells are a multiple of this
 
@@ -47,7 +49,7 @@ class TransformersEngine:
         top_p: nucleus of sampling, 0..1; used if the temperature is above 0.
         fold_system: put the system text into the first user turn if the template has no system role.
         template_arguments: further variables of the chat template.
-        rows: prompts that are decoded at once; None for as many as fit into memory (16 on a CPU).
+        rows: prompts that are decoded at once; None for as many as fit into memory (at most 32 on a CPU).
         ranks: processes that divide the prompts; none of them has more rows than its share.
         share_prefix: False generates plainly, batch by batch, for comparisons.
 
@@ -89,7 +91,7 @@ class TransformersEngine:
         self.prefix_bytes = max(_PREFIX_BYTES, min(self._memory // 10, free // 4))
         self.prefixes: PrefixCache | None = None
         self._share_prefix = share_prefix
-        self._group_prefix: dict[str, int] = {}
+        self._prefix_lengths: dict[tuple[str, str], list[int]] = {}
         self._shared_prefix = self._cells = self._max_new_tokens = self._share = 0
 
     def identity(self) -> dict[str, Any]:
@@ -114,11 +116,8 @@ class TransformersEngine:
 
         """
         rows = self._tokens.add(prompts)
-        groups: dict[str, list[list[int]]] = defaultdict(list)
-        for prompt, row in zip(prompts, rows, strict=True):
-            groups[prompt.group].append(row)
         self._shared_prefix = common_prefix(rows)
-        self._group_prefix = {group: common_prefix(of_group) for group, of_group in groups.items()}
+        self._prefix_lengths = self._find_prefixes(prompts, rows)
         self._share = -(-len(prompts) // self._ranks)
         self._max_new_tokens = max(prompt.max_new_tokens for prompt in prompts)
         longest = max(len(self._tokens[prompt]) + prompt.max_new_tokens for prompt in prompts)
@@ -131,16 +130,38 @@ class TransformersEngine:
             self.prefixes = self.prefixes or PrefixCache(self._model, self.prefix_bytes)
         return [len(row) for row in rows]
 
+    def _find_prefixes(self, prompts: Sequence[Prompt], rows: Sequence[list[int]]) -> dict[tuple[str, str], list[int]]:
+        """Lengths of the nesting prefixes that prompts share: all of them, those of a group, those that start alike."""
+        groups: dict[str, list[list[int]]] = defaultdict(list)
+        alike: dict[tuple[str, str], list[list[int]]] = defaultdict(list)
+        for prompt, row in zip(prompts, rows, strict=True):
+            groups[prompt.group].append(row)
+            alike[self._start(prompt)].append(row)
+        of_group = {group: common_prefix(members) for group, members in groups.items()}
+        return {
+            start: sorted({self._shared_prefix, of_group[start[0]], common_prefix(members)})
+            for start, members in alike.items()
+        }
+
+    def _start(self, prompt: Prompt) -> tuple[str, str]:
+        """What prompts have in common that are read together.
+
+        The prompts of a task share its instruction too. A CPU is limited by the number of tokens that it reads, so it
+        computes the instruction once per group; on a GPU the extra call would cost more than the tokens.
+        """
+        return prompt.group, "" if self._memory else prompt.task
+
     def num_rows(self) -> int:
         """Return how many prompts are decoded at once; call :meth:`prepare` before.
 
-        On GPUs half of the memory that the weights leave, as a power of two. Memory that other processes use is not
-        subtracted. On a CPU, and for models without a key-value cache, it is a fixed number.
+        Their cells take at most half of the memory that is left: on GPUs by the weights (other processes' memory is not
+        subtracted), on a CPU by everything. It is a power of two.
         """
         if self.rows is None:
-            row_bytes = self._cells * self._bytes_per_token() if self._memory else 0
-            free = self._memory - self._model.get_memory_footprint()
-            self.rows = rows_that_fit(free, row_bytes) if row_bytes else _CPU_ROWS
+            row_bytes = self._cells * self._bytes_per_token()
+            on_gpu = self._memory - self._model.get_memory_footprint()
+            fitting = rows_that_fit(on_gpu if self._memory else _free_memory(), max(row_bytes, 1))
+            self.rows = fitting if self._memory else min(fitting, _MAX_CPU_ROWS)
         return min(self.rows, self._share)
 
     @torch.inference_mode()
@@ -184,7 +205,7 @@ class TransformersEngine:
             source.running = running
             free = list(range(decoder.cache.rows))
             while True:
-                while free and (prompts := source.take(len(free), self._fill_size)):
+                while free and (prompts := source.take(len(free), self._fill_size, self._start)):
                     rows, free = free[: len(prompts)], free[len(prompts) :]
                     running.update(zip(rows, prompts, strict=True))
                     self._fill(decoder, rows, prompts, seed, prefixes)
@@ -211,7 +232,7 @@ class TransformersEngine:
         self, decoder: Decoder, rows: Sequence[int], prompts: Sequence[Prompt], seed: int, prefixes: PrefixCache
     ) -> None:
         tokens = [self._tokens[prompt] for prompt in prompts]
-        prefix = prefixes.layers(tokens[0], sorted({self._shared_prefix, self._group_prefix[prompts[0].group]}))
+        prefix = prefixes.layers(tokens[0], self._prefix_lengths[self._start(prompts[0])])
         decoder.fill(
             rows,
             extend(self._model, prefix, [row[:-1] for row in tokens]),
@@ -222,7 +243,7 @@ class TransformersEngine:
 
     def _fill_size(self, prompt: Prompt) -> int:
         """How many prompts like this one are read at once."""
-        own = len(self._tokens[prompt]) - self._group_prefix[prompt.group]
+        own = len(self._tokens[prompt]) - self._prefix_lengths[self._start(prompt)][-1]
         return max(1, (FILL_TOKENS if self._memory else _CPU_FILL_TOKENS) // own)
 
     @torch.inference_mode()
@@ -283,20 +304,26 @@ class _Source:
             self._waiting.append(following)
         return self._waiting[0] if self._waiting else None
 
-    def take(self, most: int, size: Callable[[Prompt], int] | None = None) -> list[Prompt]:
-        """Take prompts of one group.
+    def take(
+        self,
+        most: int,
+        size: Callable[[Prompt], int] = lambda prompt: sys.maxsize,
+        start: Callable[[Prompt], object] = lambda prompt: prompt.group,
+    ) -> list[Prompt]:
+        """Take prompts that start alike.
 
         Args:
             most: number of prompts.
             size: how many prompts like the first one may be taken.
+            start: equal for prompts that may be taken together.
 
         """
         first = self.peek()
         if first is None:
             return []
-        most = min(most, size(first)) if size else most
+        most = min(most, size(first))
         taken: list[Prompt] = []
-        while len(taken) < most and (prompt := self.peek()) is not None and prompt.group == first.group:
+        while len(taken) < most and (prompt := self.peek()) is not None and start(prompt) == start(first):
             taken.append(self._waiting.pop(0))
         return taken
 
@@ -328,6 +355,11 @@ def _memory(model: Any) -> tuple[int, int]:
     devices = {torch.device(place) for place in getattr(model, "hf_device_map", {"": model.device}).values()}
     free, total = zip(*map(torch.cuda.mem_get_info, devices), strict=True)
     return sum(free), sum(total)
+
+
+def _free_memory() -> int:
+    """Return this process's share of the memory that the machine has left; the local ranks divide it."""
+    return psutil.virtual_memory().available // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def _out_of_memory(error: Exception) -> bool:
