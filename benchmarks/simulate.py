@@ -154,7 +154,7 @@ def measured(engine: TransformersEngine, prompts: Sequence[Prompt], rows: int) -
         times.append(seconds(lambda same=same: engine.answer(same, 0))[0])
     waves = -(-len(few) // rows)
     step = (times[1] - times[0]) / (32 * waves)
-    own = sum(length - engine._prefix_lengths[engine._start(one)][-1] for length, one in zip(lengths, few, strict=True))
+    own = sum(length - engine._prefix_lengths[one.id][-1] for length, one in zip(lengths, few, strict=True))
     return Costs(step, max(0.0, times[0] - 2 * waves * step) / own)
 
 

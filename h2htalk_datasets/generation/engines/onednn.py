@@ -41,7 +41,9 @@ def multiply_by_onednn(model: Any, *, decodes: bool = False, max_packed_bytes: i
 def _linear(product: Any, layer: Any, packed: "_PackedWeight | None", inputs: Any) -> Any:
     import torch
 
-    if torch.is_grad_enabled():
+    # A model may be converted or moved after it was prepared, and not every CPU has half-precision products in oneDNN.
+    moved = layer.weight.dtype != torch.float32 or layer.weight.device.type != "cpu"
+    if moved or torch.is_grad_enabled():
         return torch.nn.functional.linear(inputs, layer.weight, layer.bias)
     few_rows = inputs.shape[:-1].numel() <= MAX_PACKED_ROWS
     return product(inputs, packed.weight() if packed and few_rows else layer.weight, layer.bias, "none", [], "")

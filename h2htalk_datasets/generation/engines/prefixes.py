@@ -1,13 +1,14 @@
 """Shared prefixes: the tokens that prompts start with are computed once and kept.
 
-Prompts start with SAP, then the companion's persona, so prefixes nest: of all prompts, and of a relationship. Each is
-computed from the shorter one before it.
+Prompts start with SAP, then the companion's persona, then the task's instruction or a history that grows from question
+to question. So prefixes nest, and each is computed from the shorter one before it.
 """
 
-__all__ = ["PrefixCache", "common_prefix", "extend"]
+__all__ = ["PrefixCache", "common_prefix", "extend", "nested_prefixes"]
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -90,6 +91,36 @@ def common_prefix(rows: Sequence[list[int]]) -> int:
     low, high = min(rows), max(rows)
     shared = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
     return min(shared, min(len(row) for row in rows) - 1)
+
+
+def nested_prefixes(rows: Sequence[list[int]], min_saved: int) -> list[list[int]]:
+    """Find the prefixes that are worth computing once.
+
+    Args:
+        rows: token ids of prompts.
+        min_saved: tokens that a prefix must save all prompts together, beyond the shorter prefix before it.
+
+    Returns:
+        For each row the lengths of its prefixes, ascending: first that of all rows (0 if they share nothing), then
+        those that it shares with some of them. At least one token of each row is left out.
+
+    """
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    # Rows that share a prefix are neighbours now; what two of them share is the least that neighbours between them do.
+    shared = [common_prefix([rows[a], rows[b]]) for a, b in pairwise(order)]
+    lengths = [[common_prefix(rows)] for _ in rows]
+    waiting = [(0, len(order))]
+    while waiting:
+        first, end = waiting.pop()
+        if end - first < 2:
+            continue
+        depth = min(shared[first : end - 1])
+        if (depth - lengths[order[first]][-1]) * (end - first - 1) >= min_saved:
+            for place in order[first:end]:
+                lengths[place].append(depth)
+        cuts = [first, *(place + 1 for place in range(first, end - 1) if shared[place] == depth), end]
+        waiting += pairwise(cuts)
+    return lengths
 
 
 def _bytes(layers: Layers) -> int:

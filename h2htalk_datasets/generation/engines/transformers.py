@@ -5,7 +5,6 @@ __all__ = ["FILL_TOKENS", "TransformersEngine", "rows_that_fit", "warn_plain_gen
 import logging
 import os
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
@@ -21,7 +20,7 @@ from h2htalk_datasets.generation.engines.base import Answer, Prompt
 from h2htalk_datasets.generation.engines.decoder import Decoder
 from h2htalk_datasets.generation.engines.models import Loaded
 from h2htalk_datasets.generation.engines.plain import generate_plainly
-from h2htalk_datasets.generation.engines.prefixes import PrefixCache, common_prefix, extend
+from h2htalk_datasets.generation.engines.prefixes import PrefixCache, extend, nested_prefixes
 from h2htalk_datasets.generation.engines.row_cache import row_attention
 from h2htalk_datasets.generation.engines.row_check import decodes_in_rows
 from h2htalk_datasets.generation.engines.sampling import Sampling, record_seed
@@ -38,6 +37,10 @@ FILL_TOKENS = 4096
 """Tokens of prompts that are read at once when rows start, on a GPU."""
 
 _CPU_FILL_TOKENS = 1024  # a CPU reads so many at its full speed; with fewer prompts at once there is less padding
+
+# Tokens that a prefix must save to be computed once. Computing it is one more call of the model, which costs a GPU as
+# much as thousands of tokens: there the instruction of a task is not worth it, a long history is.
+_MIN_SAVED, _MIN_SAVED_ON_CPU = 8192, 64
 
 
 class TransformersEngine:
@@ -91,7 +94,7 @@ class TransformersEngine:
         self.prefix_bytes = max(_PREFIX_BYTES, min(self._memory // 10, free // 4))
         self.prefixes: PrefixCache | None = None
         self._share_prefix = share_prefix
-        self._prefix_lengths: dict[tuple[str, str], list[int]] = {}
+        self._prefix_lengths: dict[str, list[int]] = {}
         self._shared_prefix = self._cells = self._max_new_tokens = self._share = 0
 
     def identity(self) -> dict[str, Any]:
@@ -108,7 +111,7 @@ class TransformersEngine:
         }
 
     def prepare(self, prompts: Sequence[Prompt]) -> list[int]:
-        """Tokenize all prompts, and find the prefixes that each group and all prompts share; return lengths in tokens.
+        """Tokenize all prompts, and find the prefixes that they share; return their lengths in tokens.
 
         Raises:
             H2HTalkError: the tokenizer has no chat template, or one without a system role (and no ``fold_system``); or
@@ -116,8 +119,9 @@ class TransformersEngine:
 
         """
         rows = self._tokens.add(prompts)
-        self._shared_prefix = common_prefix(rows)
-        self._prefix_lengths = self._find_prefixes(prompts, rows)
+        lengths = nested_prefixes(rows, _MIN_SAVED if self._memory else _MIN_SAVED_ON_CPU)
+        self._prefix_lengths = {prompt.id: nested for prompt, nested in zip(prompts, lengths, strict=True)}
+        self._shared_prefix = lengths[0][0]
         self._share = -(-len(prompts) // self._ranks)
         self._max_new_tokens = max(prompt.max_new_tokens for prompt in prompts)
         longest = max(len(self._tokens[prompt]) + prompt.max_new_tokens for prompt in prompts)
@@ -130,26 +134,9 @@ class TransformersEngine:
             self.prefixes = self.prefixes or PrefixCache(self._model, self.prefix_bytes)
         return [len(row) for row in rows]
 
-    def _find_prefixes(self, prompts: Sequence[Prompt], rows: Sequence[list[int]]) -> dict[tuple[str, str], list[int]]:
-        """Lengths of the nesting prefixes that prompts share: all of them, those of a group, those that start alike."""
-        groups: dict[str, list[list[int]]] = defaultdict(list)
-        alike: dict[tuple[str, str], list[list[int]]] = defaultdict(list)
-        for prompt, row in zip(prompts, rows, strict=True):
-            groups[prompt.group].append(row)
-            alike[self._start(prompt)].append(row)
-        of_group = {group: common_prefix(members) for group, members in groups.items()}
-        return {
-            start: sorted({self._shared_prefix, of_group[start[0]], common_prefix(members)})
-            for start, members in alike.items()
-        }
-
-    def _start(self, prompt: Prompt) -> tuple[str, str]:
-        """What prompts have in common that are read together.
-
-        The prompts of a task share its instruction too. A CPU is limited by the number of tokens that it reads, so it
-        computes the instruction once per group; on a GPU the extra call would cost more than the tokens.
-        """
-        return prompt.group, "" if self._memory else prompt.task
+    def _start(self, prompt: Prompt) -> list[int]:
+        """The longest prefix of a prompt that is computed once; prompts with the same one are read together."""
+        return self._tokens[prompt][: self._prefix_lengths[prompt.id][-1]]
 
     def num_rows(self) -> int:
         """Return how many prompts are decoded at once; call :meth:`prepare` before.
@@ -232,7 +219,7 @@ class TransformersEngine:
         self, decoder: Decoder, rows: Sequence[int], prompts: Sequence[Prompt], seed: int, prefixes: PrefixCache
     ) -> None:
         tokens = [self._tokens[prompt] for prompt in prompts]
-        prefix = prefixes.layers(tokens[0], self._prefix_lengths[self._start(prompts[0])])
+        prefix = prefixes.layers(tokens[0], self._prefix_lengths[prompts[0].id])
         decoder.fill(
             rows,
             extend(self._model, prefix, [row[:-1] for row in tokens]),
@@ -243,7 +230,7 @@ class TransformersEngine:
 
     def _fill_size(self, prompt: Prompt) -> int:
         """How many prompts like this one are read at once."""
-        own = len(self._tokens[prompt]) - self._prefix_lengths[self._start(prompt)][-1]
+        own = len(self._tokens[prompt]) - self._prefix_lengths[prompt.id][-1]
         return max(1, (FILL_TOKENS if self._memory else _CPU_FILL_TOKENS) // own)
 
     @torch.inference_mode()
@@ -308,7 +295,7 @@ class _Source:
         self,
         most: int,
         size: Callable[[Prompt], int] = lambda prompt: sys.maxsize,
-        start: Callable[[Prompt], object] = lambda prompt: prompt.group,
+        start: Callable[[Prompt], object] = lambda prompt: None,
     ) -> list[Prompt]:
         """Take prompts that start alike.
 

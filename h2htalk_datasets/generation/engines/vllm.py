@@ -1,6 +1,6 @@
 """The vLLM engine: for large models, long runs, quantised and hybrid architectures."""
 
-__all__ = ["VllmEngine"]
+__all__ = ["VllmEngine", "installed_version"]
 
 import json
 import os
@@ -64,7 +64,7 @@ class VllmEngine:
         rows: int | None = None,
         deterministic: bool = False,
     ) -> None:
-        self._version = _installed_version()
+        self._version = installed_version()
         self._name, self._adapter, self._deterministic = name, adapter, deterministic
         self._sampling = {"temperature": temperature, "top_p": top_p if temperature else 1.0}
         self._parallel = max(1, len(devices))
@@ -155,7 +155,13 @@ class VllmEngine:
         self._engine.add_request(prompt.id, {"prompt_token_ids": self._tokens[prompt]}, sampling, lora_request=adapter)
 
 
-def _installed_version() -> str:
+def installed_version() -> str:
+    """Return name and version of the vLLM package.
+
+    Raises:
+        H2HTalkError: vLLM is not installed.
+
+    """
     for package in _PACKAGES:
         try:
             return f"{package} {version(package)}"

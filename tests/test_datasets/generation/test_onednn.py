@@ -55,6 +55,13 @@ def test_gradients_are_torchs(model):
     assert model[0].weight.grad.abs().sum() > 0
 
 
+@torch.inference_mode()
+def test_a_model_that_is_converted_afterwards_multiplies_by_torch(model):
+    inputs = torch.randn(4, 32)
+    expected = by_torch(copy.deepcopy(model).to(torch.bfloat16), inputs.bfloat16())
+    assert torch.equal(model.to(torch.bfloat16)(inputs.bfloat16()), expected)
+
+
 def test_packed_weights_are_in_no_checkpoint(model):
     with torch.inference_mode():
         model(torch.randn(2, 32))

@@ -36,7 +36,7 @@ from h2htalk_datasets.generation import Prompt
 from h2htalk_datasets.generation.engines import row_check
 from h2htalk_datasets.generation.engines.decoder import Decoder
 from h2htalk_datasets.generation.engines.models import Loaded, adapter_revision, load_model
-from h2htalk_datasets.generation.engines.prefixes import PrefixCache, common_prefix, extend
+from h2htalk_datasets.generation.engines.prefixes import PrefixCache, common_prefix, extend, nested_prefixes
 from h2htalk_datasets.generation.engines.row_cache import row_attention
 from h2htalk_datasets.generation.engines.row_check import decodes_in_rows
 from h2htalk_datasets.generation.engines.sampling import Sampling
@@ -285,6 +285,48 @@ def test_common_prefix_leaves_each_row_a_token():
     assert common_prefix([[1, 2, 3], [1, 2, 3]]) == 2
     assert common_prefix([[1, 2, 3], [1, 2], [1, 5, 6, 7]]) == 1
     assert common_prefix([[1], [2]]) == 0
+
+
+def test_nested_prefixes_are_those_that_save_enough():
+    # All share [1, 2]; the first three [1, 2, 3, 4]; the first two [1, 2, 3, 4, 5, 6, 7].
+    rows = [
+        [1, 2, 3, 4, 5, 6, 7, 8],
+        [1, 2, 3, 4, 5, 6, 7, 9],
+        [1, 2, 3, 4, 6],
+        [1, 2, 9, 9],
+    ]
+    assert nested_prefixes(rows, 1) == [[2, 4, 7], [2, 4, 7], [2, 4], [2]]
+    assert nested_prefixes(rows, 4) == [[2, 4], [2, 4], [2, 4], [2]]  # [5, 6, 7] would save only three tokens
+    assert nested_prefixes(rows, 5) == [[2, 7], [2, 7], [2], [2]]  # [3, 4] saves four, [3, 4, 5, 6, 7] five
+    assert nested_prefixes(rows, 99) == [[2], [2], [2], [2]]
+    assert nested_prefixes([[1], [2]], 1) == [[0], [0]]
+    assert nested_prefixes([[1, 2, 3]], 1) == [[2]]
+    assert nested_prefixes([[1, 2, 3], [1, 2, 3]], 1) == [[2], [2]]
+
+
+def test_a_history_that_grows_from_question_to_question_is_read_once(demo):
+    """As in CompanionMemory: each prompt repeats the history of the one before it and adds a session."""
+    loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
+    sessions = [f"On day {day} we talked about {subject} for an hour or so. " * 6 for day, subject in enumerate(TURNS * 2)]
+    growing = []
+    for number in range(len(sessions)):
+        content = "".join(sessions[: number + 1]) + "What did I say?"
+        messages = ({"role": "system", "content": SAP}, {"role": "user", "content": content})
+        growing.append(Prompt(f"q{number}", "CompanionMemory", "ana", messages, 6))
+    expected = [plain_answer(loaded, prompt) for prompt in growing]
+    engine = TransformersEngine(loaded, rows=2)
+    lengths = engine.prepare(growing)
+    read = 0
+    forward = loaded.model.forward
+
+    def counted(ids, **options):
+        nonlocal read
+        read += ids.numel() if ids.shape[1] > 1 else 0  # decoding steps have one token
+        return forward(ids, **options)
+
+    loaded.model.forward = counted
+    assert [answer.text for answer in engine.answer(growing, 0)] == expected
+    assert read < 1.3 * max(lengths) < sum(lengths) / 2
 
 
 @pytest.fixture
