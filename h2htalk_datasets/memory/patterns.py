@@ -37,6 +37,7 @@ _TOKEN = re.compile(r"\d+:\d\d|\d+\.\d{1,2}\b|\d{1,3}(?:[.,]\d{3})+\b|\d+|[^\W\d
 _ABBREVIATION = re.compile(r"\b(jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|mr|mrs|ms|dr|st|no)\.(?= )")
 _ISO_DATE = re.compile(r"\b\d{4}-(\d\d)-(\d\d)\b")
 _SPACED_TIME = re.compile(r"(?<![\d:.,] )(?<![\d:.,])\b([1-9]|1[0-2]) ([1-5]\d)\b(?![:.,]?\d)")
+_CLOCK_RELATIONS = ("past", "after", "to")  # between the minutes and the hour of a spoken time
 _CLOCK = re.compile(r"\b(\d{1,2})(?:[:.](\d\d))? ?([ap])m\b|\b(\d{1,2})[:.](\d\d)\b(?!\.\d)")
 
 
@@ -53,7 +54,12 @@ def normalize(text: str) -> list[str]:
         Lower-case tokens without a plural s; ``|`` between sentences.
 
     """
-    text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("o'clock", "oclock")
+    text = (
+        unicodedata.normalize("NFKC", text.replace("½", " and a half"))
+        .casefold()
+        .replace("’", "'")
+        .replace("o'clock", "oclock")
+    )
     text = re.sub(r"\b([ap])\.m\b\.?", r"\1m", text)
     text = re.sub(r"\b(no|nope),", r"\1;", text)  # "No, Tuesday" says Tuesday
     text = _ABBREVIATION.sub(r"\1", text)
@@ -171,16 +177,17 @@ def _is_number(tokens: Sequence[str], i: int) -> bool:
 def _times(tokens: list[str]) -> list[str]:
     """Write spoken times with digits: ``quarter to 6`` gives ``5:45``."""
     pairs = zip(tokens, [*tokens[1:], ""], strict=False)
-    tokens = [t for t, following in pairs if t not in ("minute", "minutes") or following not in ("past", "to")]
+    tokens = [t for t, following in pairs if t not in ("minute", "minutes") or following not in _CLOCK_RELATIONS]
     out: list[str] = []
     i = 0
     while i < len(tokens):
         minute, relation, hour = (tokens[i : i + 3] + [""] * 3)[:3]
         minutes = {"quarter": 15, "half": 30}.get(minute, int(minute) if minute.isdigit() else -1)
         is_range = relation == "to" and (minutes % 5 or (out and out[-1] in ("from", "between")))  # "from 5 to 8"
-        spoken = relation in ("past", "to") and 0 < minutes < 60 and not is_range
+        is_after = relation == "past" or (relation == "after" and minutes % 5 == 0)  # "5 after 9", but not "2 after 9"
+        spoken = (is_after or relation == "to") and 0 < minutes < 60 and not is_range
         if spoken and hour.isdigit() and 0 < int(hour) < 25:
-            out.append(_time(int(hour), minutes) if relation == "past" else _time(int(hour) + 11, 60 - minutes))
+            out.append(_time(int(hour), minutes) if is_after else _time(int(hour) + 11, 60 - minutes))
             i += 3
         elif tokens[i] in ("noon", "midday", "midnight"):
             out.append("12")

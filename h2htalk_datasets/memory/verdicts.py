@@ -9,7 +9,7 @@ from typing import Any
 from h2htalk_datasets.memory.patterns import SENTENCE_END, contains, normalize
 
 VERDICTS = ("right", "wrong", "stale", "invented", "abstained", "evaded")
-"""right; wrong (another value); stale (an old value); invented (never said); abstained; evaded (no claim at all)."""
+"""right; wrong (another value); stale (an old value); invented (never said); abstained; evaded (nothing claimed)."""
 
 ABSTENTION = (
     "not told me", "havent told", "never told", "didnt tell", "did not tell", "you dont tell", "nobody told me",
@@ -30,9 +30,11 @@ ABSTENTION = (
     "remind me", "dont have that", "have no name", "without a name", "crossed your lips", "passed your lips",
     "hasnt reached me", "hasnt reached my", "not reached me", "never made it to me", "never got as far as",
     "never crossed", "kept to yourself", "kept it to yourself", "keep it to yourself", "left it open", "left open",
-    "left it dark", "left off", "a mystery", "unnamed", "not her name", "not his name", "not what he called",
-    "not what she called", "not the name", "gap in my", "hole in my", "drawer ... empty", "heard ... from you",
-    "not with me", "a page you", "never dropped", "i never got", "i dont believe i ever", "not who he", "not who she",
+    "left it dark", "left off", "ever told", "ever said", "ever mentioned", "ever gave", "ever come up",
+    "ever came up", "been told", "wasnt told", "not told", "come up between", "a mystery", "unnamed", "not her name",
+    "not his name", "not what he called", "not what she called", "not the name", "gap in my", "hole in my",
+    "drawer ... empty", "heard ... from you", "not with me", "a page you", "never dropped", "i never got",
+    "i dont believe i ever", "not who he", "not who she",
 )  # fmt: skip
 """How a companion says in English that it does not know."""
 
@@ -67,6 +69,11 @@ _ABSENT = frozenset(
     "missing gap hole empty mystery".split()
 )
 _GUESS = frozenset("maybe perhaps probably".split())
+_GUESSES = ("id say", "id put", "put money", "wasnt it", "isnt it", "wouldnt it")  # often next to a guessed value
+_PLAIN_GUESSES = ("if i had to", "my guess", "best guess", "id guess", "id go for")
+_VALUE_FAMILIES = ("recall", "update", "order", "join")  # a right answer is one value, not a choice of two
+_DAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())
+_REACH = 3  # tokens between a value and the "or" of a choice
 _SHORT = 80  # tokens of an answer that can deny something as a whole
 _WINDOW = 5  # tokens before a form that are searched
 
@@ -101,15 +108,20 @@ def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = (),
     if family == "abstention":
         return _verdict_on_abstention(abstains, tokens, answer, (question["message"], *names, *sessions))
     if accepted:
-        return "right"
+        return "evaded" if family in _VALUE_FAMILIES and _left_open(tokens, question["accept"]) else "right"
     if abstains:
         return "abstained"
     return "wrong" if any(groups) or _names_a_value(answer, (question["message"], *names)) else "evaded"
 
 
 def _verdict_on_abstention(abstains: bool, tokens: Sequence[str], answer: str, known: Iterable[str]) -> str:
-    if (not abstains or _GUESS.intersection(tokens)) and _names_a_value(answer, known):
+    guesses = any(contains(tokens, form) for form in _GUESSES)
+    if any(contains(tokens, form) for form in _PLAIN_GUESSES):
         return "invented"
+    if (not abstains or guesses or _GUESS.intersection(tokens)) and _names_a_value(answer, known):
+        return "invented"
+    if guesses and not abstains:
+        return "evaded"
     denies = len(tokens) <= _SHORT and _ABSENT.intersection(tokens)
     return "right" if abstains or denies else "evaded"
 
@@ -130,11 +142,42 @@ def _denied(tokens: Sequence[str], start: int, end: int) -> bool:
     )
 
 
+def _left_open(tokens: Sequence[str], groups: Iterable[Iterable[str]]) -> bool:
+    """Whether an answer names a needed value only in a choice: "the 21st or the 28th", "57, or was it 75?"."""
+    own = {token for group in groups for form in group for token in normalize(form)}
+    for group in groups:
+        sizes = {form: len(normalize(form.replace("...", " "))) for form in group}
+        places = [(start, start + size) for form, size in sizes.items() for start in contains(tokens, form)]
+        if all(_in_choice(tokens, start, end, own) for start, end in places):
+            return True
+    return False
+
+
+def _in_choice(tokens: Sequence[str], start: int, end: int, own: set[str]) -> bool:
+    before, after = _until_end(tokens[:start][::-1]), _until_end(tokens[end:])
+    if "either" in before[:_REACH] and "or" in after:
+        return True
+    if "or" in after[:_REACH]:
+        other = after[after.index("or") + 1 :][:_REACH]
+        return _other_value(other, own) or other[:2] in (["was", "it"], ["is", "it"])
+    return "or" in before[:_REACH] and _other_value(before[before.index("or") + 1 :][:_REACH], own)
+
+
+def _until_end(tokens: Sequence[str]) -> list[str]:
+    """The tokens up to the end of a sentence."""
+    tokens = list(tokens)
+    return tokens[: tokens.index(SENTENCE_END)] if SENTENCE_END in tokens else tokens
+
+
+def _other_value(tokens: Iterable[str], own: Iterable[str]) -> bool:
+    """Whether there is a number or a day that is not the form's own."""
+    return any((token[0].isdigit() or token in _DAYS) and token not in own for token in tokens)
+
+
 def _names_a_value(answer: str, known_texts: Iterable[str]) -> bool:
     """Whether an answer has a number, a time, a weekday or a name that other texts do not have."""
     known = {token for text in known_texts for token in normalize(text)}
-    days = {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
-    if any((token[0].isdigit() or token in days) and token not in known for token in normalize(answer)):
+    if _other_value(normalize(answer), known):
         return True
     inside = re.findall(r"(?<=[\w,;:'’] )[A-Z][a-z]+", answer)  # a capital inside a sentence
     return any(not known.issuperset(normalize(word)) for word in inside)

@@ -307,7 +307,9 @@ def test_nested_prefixes_are_those_that_save_enough():
 def test_a_history_that_grows_from_question_to_question_is_read_once(demo):
     """As in CompanionMemory: each prompt repeats the history of the one before it and adds a session."""
     loaded = loaded_from(CONFIGS["llama"](len(demo.tokenizer)), demo.tokenizer)
-    sessions = [f"On day {day} we talked about {subject} for an hour or so. " * 6 for day, subject in enumerate(TURNS * 2)]
+    sessions = [
+        f"On day {day} we talked about {subject} for an hour or so. " * 6 for day, subject in enumerate(TURNS * 2)
+    ]
     growing = []
     for number in range(len(sessions)):
         content = "".join(sessions[: number + 1]) + "What did I say?"
