@@ -25,7 +25,7 @@ test: $(VENV)/installed lint
 
 # Minutes long each; what `make test` leaves out: many kills, two nodes, a real server, a browser, other harnesses.
 test-slow: $(VENV)/installed $(VENV)/llama
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --durations=15
 
 # Each notebook from top to bottom, offline.
 notebooks: $(VENV)/installed $(VENV)/llama

@@ -82,7 +82,7 @@ def main(folder: Path) -> None:
     texts = {
         MODEL: [answers[record["id"]] for record in records],
         OTHER: [another_reference(record, records) for record in records],
-        "constant": [CONSTANTS[record["task"]] for record in records],
+        "constant": [CONSTANTS["en"][record["task"]] for record in records],
     }
     values = scored(texts, records, embedder)
     sums = {way: cluster_sums(one, records) for way, one in values.items()}
@@ -93,7 +93,7 @@ def main(folder: Path) -> None:
     known = {
         "second writer": second,
         "first half of it": [first_half(text, record) or "" for text, record in zip(second, with_second, strict=True)],
-        "constant": [CONSTANTS[record["task"]] for record in with_second],
+        "constant": [CONSTANTS["en"][record["task"]] for record in with_second],
     }
     known_sums = {way: cluster_sums(one, with_second) for way, one in scored(known, with_second, embedder).items()}
     own_prompts = json.loads((folder / "run.json").read_text("utf-8"))["dataset"]["fingerprint"] == fingerprint(records)

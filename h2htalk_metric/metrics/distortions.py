@@ -1,6 +1,6 @@
 """Answers made worse in known ways, to see which faults S and the fact check notice."""
 
-__all__ = ["CONSTANTS", "DISTORTIONS", "another_reference", "falsified", "first_half"]
+__all__ = ["CONSTANTS", "DISTORTIONS", "another_reference", "constant", "echo", "falsified", "first_half"]
 
 import random
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 from h2htalk_metric.metrics.facts import DAYS, NUMBER_WORDS, facts_of
 
-CONSTANTS = {
+_ENGLISH = {
     "DialogueBase": "I see. Tell me a little more about it, and then let's look at it together when you have a moment.",
     "DialogueEmotion": "I am so sorry, that is a lot to carry. I'm staying right here with you. Do you want to tell "
     "me more about what happened, or shall we just sit with it for a while?",
@@ -30,7 +30,24 @@ CONSTANTS = {
     "ItineraryInitialization": "Hello! I'm busy with my day here and have a few plans for later. I wondered what you "
     "are up to. Would you like to hear about it?",
 }
-"""A decent answer per config that fits every record of it."""
+_CHINESE = {
+    "DialogueBase": "嗯，我听见了。你慢慢讲，等有空我们一起看看怎么办。",
+    "DialogueEmotion": "这么多事压在心里，难受得很吧。我不走开，你想说就说，不想说就这么待一会儿也好。到底出了什么事？",
+    "DialogueSchedule": "我手头正忙着，等会儿就有空了。你急不急？不急的话晚点慢慢说。",
+    "RecollectionSynthesis": "没有可提取的关键信息。",
+    "RecollectionRefinement": "朋友今天跟我说了一件要紧的事，我想记住。",
+    "RecollectionInitialization": "早上好！刚才忽然想起你前几天跟我说的那件事，现在怎么样了？",
+    "ItineraryBasic": "早上两个人碰头，一起吃早饭。然后出门走走，边走边聊，中午在常去的小店吃饭。"
+    "下午做点两个人都喜欢的事，晚上一起做饭，说说一天里好笑的事，再互道晚安。",
+    "ItineraryMiddle": "07:00 起床吃早饭\n09:00 上班\n12:00 吃午饭\n14:00 接着上班\n18:00 吃晚饭\n"
+    "20:00 看书\n22:30 睡觉",
+    "ItineraryAdvanced": "1. 09:00 把东西准备好。\n2. 09:20 开始做第一步。\n3. 10:00 接着做，中间歇一会儿。\n"
+    "4. 10:30 做完，收拾干净。",
+    "ItineraryResponse": "你说得对，你来了我真高兴，多待一会儿。",
+    "ItineraryInitialization": "你好呀！我这边正忙着，后面还有些安排。想知道你在做什么，要不要听我说说？",
+}
+CONSTANTS = {"en": _ENGLISH, "zh": _CHINESE}
+"""A decent answer per language and config that fits every record of it."""
 
 _TAIL = (
     " I'm always here for you, whatever happens. You are doing so much better than you think, and I'm really proud of "
@@ -72,12 +89,14 @@ def _padded(answer: str, record: Mapping[str, Any]) -> str:
 
 
 def first_half(answer: str, record: Mapping[str, Any]) -> str | None:
-    """The first half of the words of an answer; None if it has only one word."""
+    """The first half of the words of an answer, in Chinese of its characters; None if it has only one."""
+    if record["language"] == "zh":
+        return answer[: len(answer) // 2] or None
     words = answer.split(" ")
     return " ".join(words[: len(words) // 2]) or None
 
 
-def _echo(answer: str, record: Mapping[str, Any]) -> str:
+def echo(answer: str, record: Mapping[str, Any]) -> str:
     """What was said or given last, said back."""
     if record["history"]:
         return record["history"][-1]["content"]
@@ -86,16 +105,17 @@ def _echo(answer: str, record: Mapping[str, Any]) -> str:
     return record["instruction"] or "\n".join(f"{entry['time']} {entry['activity']}" for entry in record["schedule"])
 
 
-def _constant(answer: str, record: Mapping[str, Any]) -> str:
-    return CONSTANTS[record["task"]]
+def constant(answer: str, record: Mapping[str, Any]) -> str:
+    """The same decent answer for every record of a config."""
+    return CONSTANTS[record["language"]][record["task"]]
 
 
 DISTORTIONS: dict[str, Callable[[str, Mapping[str, Any]], str | None]] = {
     "falsified facts": falsified,
     "generic warm tail": _padded,
     "first half": first_half,
-    "echo": _echo,
-    "constant": _constant,
+    "echo": echo,
+    "constant": constant,
 }
 """Name to a function from a good answer and its record to a worse one; None where it does not apply."""
 
