@@ -61,6 +61,7 @@ def normalize(text: str) -> list[str]:
         .replace("o'clock", "oclock")
     )
     text = re.sub(r"\b([ap])\.m\b\.?", r"\1m", text)
+    text = re.sub(r"\bfirst day of\b", "first of", text)
     text = re.sub(r"\b(no|nope),", r"\1;", text)  # "No, Tuesday" says Tuesday
     text = _ABBREVIATION.sub(r"\1", text)
     text = _ISO_DATE.sub(lambda m: f"{_MONTHS[(int(m[1]) - 1) % 12]} {int(m[2])}", text)

@@ -66,12 +66,13 @@ _CHANGE = frozenset(
 # An answer without a value that has one of these words says that something is missing.
 _ABSENT = frozenset(
     "not no never neither nor nobody none nothing nowhere without didnt havent hasnt hadnt cant couldnt kept left "
-    "missing gap hole empty mystery".split()
+    "missing empty mystery".split()
 )
 _GUESS = frozenset("maybe perhaps probably".split())
 _GUESSES = ("id say", "id put", "put money", "wasnt it", "isnt it", "wouldnt it")  # often next to a guessed value
 _PLAIN_GUESSES = ("if i had to", "my guess", "best guess", "id guess", "id go for")
-_VALUE_FAMILIES = ("recall", "update", "order", "join")  # a right answer is one value, not a choice of two
+_VALUE_FAMILIES = ("recall", "update", "order", "join", "contradiction")  # a right answer is one value, not a choice
+_CHOICES = ("1 of those 2", "1 of the 2", "which of the 2", "which 1 count", "which 1 hold", "not sure which")
 _DAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())
 _REACH = 3  # tokens between a value and the "or" of a choice
 _SHORT = 80  # tokens of an answer that can deny something as a whole
@@ -144,6 +145,8 @@ def _denied(tokens: Sequence[str], start: int, end: int) -> bool:
 
 def _left_open(tokens: Sequence[str], groups: Iterable[Iterable[str]]) -> bool:
     """Whether an answer names a needed value only in a choice: "the 21st or the 28th", "57, or was it 75?"."""
+    if any(contains(tokens, form) for form in _CHOICES):
+        return True
     own = {token for group in groups for form in group for token in normalize(form)}
     for group in groups:
         sizes = {form: len(normalize(form.replace("...", " "))) for form in group}
@@ -179,5 +182,5 @@ def _names_a_value(answer: str, known_texts: Iterable[str]) -> bool:
     known = {token for text in known_texts for token in normalize(text)}
     if _other_value(normalize(answer), known):
         return True
-    inside = re.findall(r"(?<=[\w,;:'’] )[A-Z][a-z]+", answer)  # a capital inside a sentence
+    inside = re.findall(r"(?<=[\w,;:'’] )[A-ZÀ-ÖØ-Þ][\w'’-]*\w", answer)  # a capital inside a sentence
     return any(not known.issuperset(normalize(word)) for word in inside)

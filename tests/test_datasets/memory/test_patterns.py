@@ -43,6 +43,7 @@ def matches(text, form):
         ("Anna’s boxes", "anna box"),
         ("Twenty-one eggs", "21 egg"),
         ("the first of May", "the May 1st"),
+        ("the first day of May", "the May 1st"),
     ],
 )
 def test_two_ways_of_writing_are_one(one, other):

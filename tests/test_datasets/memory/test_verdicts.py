@@ -30,7 +30,8 @@ MOVED = question("update", accept=[["thursday", "9 july"]], stale=["tuesday", "7
         ("It's either the Wednesday or the Thursday.", "evaded"),
         ("Thursday, or was it Friday?", "evaded"),
         ("Either Thursday, before lunch, or some other time.", "evaded"),
-        ("Thursday or Friday, one of the two. No, wait. It's Thursday.", "right"),
+        ("First they said Wednesday, then Thursday. Ask them which one counts.", "evaded"),
+        ("Thursday or Friday, who knows. No, wait. It's Thursday.", "right"),
         ("Thursday, or the ninth of July if you want the date.", "right"),
         ("Thursday, or ask the clinic.", "right"),
         ("Friday at ten.", "wrong"),
@@ -58,6 +59,8 @@ def test_an_update(answer, expected):
         ("I don't think his name has ever come up between us.", "right"),
         ("I was never sure I'd been told that one.", "right"),
         ("Seven.", "invented"),
+        ("Write it to little Ha-yoon.", "invented"),
+        ("I only heard about the trumpet, not what it's called.", "right"),
         ("What a good dog he must be.", "evaded"),
     ],
 )
