@@ -26,7 +26,15 @@ def acquire_lock(folder: Path, wait_seconds: float = 0) -> BaseFileLock:
     try:
         lock.acquire(timeout=wait_seconds)
     except Timeout:
-        # Without flock (on some Lustre disks) the lock is a file, which a killed job on another node leaves.
-        hint = f", or delete {lock.lock_file} if that job has ended" if isinstance(lock, SoftFileLock) else ""
+        hint = f", or delete {lock.lock_file} if that job has ended" if _is_a_mere_file(lock) else ""
         raise H2HTalkError(f"another job is at work in {folder}; wait for it, or choose another --out{hint}") from None
     return lock
+
+
+def _is_a_mere_file(lock: BaseFileLock) -> bool:
+    """Whether the lock is the file itself, as without flock (on some Lustre disks): a killed job leaves such a file.
+
+    Filelock shows it by the class of the lock before version 4.2, and by a file that names its owner since then.
+    """
+    file = Path(lock.lock_file)
+    return isinstance(lock, SoftFileLock) or (file.exists() and bool(file.read_bytes()))
