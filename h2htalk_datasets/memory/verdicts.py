@@ -68,6 +68,7 @@ _ABSENT = frozenset(
     "not no never neither nor nobody none nothing nowhere without didnt havent hasnt hadnt cant couldnt kept left "
     "missing empty mystery".split()
 )
+_IDLE = ("no doubt", "no problem", "no worry", "no worries", "no need", "no hurry", "no trouble", "why not", "not bad")
 _GUESS = frozenset("maybe perhaps probably".split())
 _GUESSES = ("id say", "id put", "put money", "wasnt it", "isnt it", "wouldnt it")  # often next to a guessed value
 _PLAIN_GUESSES = ("if i had to", "my guess", "best guess", "id guess", "id go for")
@@ -123,8 +124,13 @@ def _verdict_on_abstention(abstains: bool, tokens: Sequence[str], answer: str, k
         return "invented"
     if guesses and not abstains:
         return "evaded"
-    denies = len(tokens) <= _SHORT and _ABSENT.intersection(tokens)
-    return "right" if abstains or denies else "evaded"
+    return "right" if abstains or (len(tokens) <= _SHORT and _denies(tokens)) else "evaded"
+
+
+def _denies(tokens: Sequence[str]) -> bool:
+    """Whether an answer says of anything that it is missing; "no doubt" and the like say nothing of the kind."""
+    idle = {start + offset for form in _IDLE for start in contains(tokens, form) for offset in (0, 1)}
+    return any(token in _ABSENT and place not in idle for place, token in enumerate(tokens))
 
 
 def _claims(tokens: Sequence[str], form: str) -> bool:
