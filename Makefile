@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE = 1
 
-.PHONY: demo test test-slow test-vllm notebooks lint debian clean
+.PHONY: demo test test-slow test-very-slow test-vllm notebooks lint debian clean
 
 $(VENV)/installed: pyproject.toml Makefile tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -23,9 +23,13 @@ demo: $(VENV)/installed
 test: $(VENV)/installed lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
-# Minutes long each; what `make test` leaves out: many kills, two nodes, a real server, a browser, other harnesses.
-test-slow: $(VENV)/installed $(VENV)/llama
-	$(BIN)/pytest -m slow --durations=15
+# Minutes long each; what `make test` leaves out: many kills, two nodes, job files, a browser, a harness.
+test-slow: $(VENV)/installed
+	$(BIN)/pytest -m "slow and not very_slow" --durations=20
+
+# Before a release: real models, a real server, the notebooks, all harnesses. Half an hour or more.
+test-very-slow: $(VENV)/installed $(VENV)/llama
+	$(BIN)/pytest -m very_slow --durations=20
 
 # Each notebook from top to bottom, offline.
 notebooks: $(VENV)/installed $(VENV)/llama

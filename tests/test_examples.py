@@ -7,6 +7,7 @@ import pytest
 from helpers.paths import ROOT
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 def test_the_example_fine_tunes_and_keeps_the_best_checkpoint(tiny_model, tmp_path):
     few = ["--steps", "4", "--eval-steps", "2", "--records", "2", "--learning-rate", "1e-2"]

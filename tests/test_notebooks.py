@@ -43,6 +43,7 @@ def test_kept_outputs_are_whole_and_say_nothing_of_a_machine(file):
     assert not re.findall(r"/root|/home/|/tmp|/Users/|site-packages|Warning|\\u001b", shown)
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # a small judge on two cores rambles
 @each

@@ -31,10 +31,10 @@ ABSTENTION = (
     "hasnt reached me", "hasnt reached my", "not reached me", "never made it to me", "never got as far as",
     "never crossed", "kept to yourself", "kept it to yourself", "keep it to yourself", "left it open", "left open",
     "left it dark", "left off", "ever told", "ever said", "ever mentioned", "ever gave", "ever come up",
-    "ever came up", "been told", "wasnt told", "not told", "come up between", "a mystery", "unnamed", "not her name",
-    "not his name", "not what he called", "not what she called", "not the name", "gap in my", "hole in my",
-    "drawer ... empty", "heard ... from you", "not with me", "a page you", "never dropped", "i never got",
-    "i dont believe i ever", "not who he", "not who she",
+    "ever came up", "been told", "wasnt told", "not told", "isnt in there", "not in there", "come up between",
+    "a mystery", "unnamed", "not her name", "not his name", "not what he called", "not what she called",
+    "not the name", "gap in my", "hole in my", "drawer ... empty", "heard ... from you", "not with me", "a page you",
+    "never dropped", "i never got", "i dont believe i ever", "not who he", "not who she",
 )  # fmt: skip
 """How a companion says in English that it does not know."""
 
@@ -73,7 +73,15 @@ _GUESS = frozenset("maybe perhaps probably".split())
 _GUESSES = ("id say", "id put", "put money", "wasnt it", "isnt it", "wouldnt it")  # often next to a guessed value
 _PLAIN_GUESSES = ("if i had to", "my guess", "best guess", "id guess", "id go for")
 _VALUE_FAMILIES = ("recall", "update", "order", "join", "contradiction")  # a right answer is one value, not a choice
-_CHOICES = ("1 of those 2", "1 of the 2", "which of the 2", "which 1 count", "which 1 hold", "not sure which")
+_CHOICES = (
+    "1 of those 2",
+    "1 of the 2",
+    "which of the 2",
+    "which 1 count",
+    "which 1 hold",
+    "not sure which",
+    "could be ... could be",
+)
 _DAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())
 _REACH = 3  # tokens between a value and the "or" of a choice
 _SHORT = 80  # tokens of an answer that can deny something as a whole
@@ -164,11 +172,12 @@ def _left_open(tokens: Sequence[str], groups: Iterable[Iterable[str]]) -> bool:
 
 def _in_choice(tokens: Sequence[str], start: int, end: int, own: set[str]) -> bool:
     before, after = _until_end(tokens[:start][::-1]), _until_end(tokens[end:])
-    if "either" in before[:_REACH] and "or" in after:
+    if "either" in before[: 2 * _REACH] and "or" in (*before[:_REACH], *after):
         return True
     if "or" in after[:_REACH]:
         other = after[after.index("or") + 1 :][:_REACH]
-        return _other_value(other, own) or other[:2] in (["was", "it"], ["is", "it"])
+        doubt = other[:2] in (["was", "it"], ["is", "it"]) or other[:1] in (["else"], ["maybe"], ["perhaps"])
+        return doubt or _other_value(other, own)
     return "or" in before[:_REACH] and _other_value(before[before.index("or") + 1 :][:_REACH], own)
 
 

@@ -4,6 +4,7 @@ import pytest
 from test_callback import train
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_demo_model_trains_and_is_scored_alike_on_one_and_two_processes(demo, tmp_path):

@@ -206,6 +206,7 @@ def test_thoughts_are_stored_with_the_answer(tmp_path):
     assert min(limits) > 100
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 def test_a_real_server(tmp_path):
     pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed; make .venv/llama compiles it")

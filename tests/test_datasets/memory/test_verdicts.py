@@ -29,6 +29,8 @@ MOVED = question("update", accept=[["thursday", "9 july"]], stale=["tuesday", "7
         ("Tuesday or Thursday.", "stale"),
         ("It's either the Wednesday or the Thursday.", "evaded"),
         ("Thursday, or was it Friday?", "evaded"),
+        ("Thursday, or else that other day.", "evaded"),
+        ("It could be Thursday, it could be Friday.", "evaded"),
         ("Either Thursday, before lunch, or some other time.", "evaded"),
         ("First they said Wednesday, then Thursday. Ask them which one counts.", "evaded"),
         ("Thursday or Friday, who knows. No, wait. It's Thursday.", "right"),
@@ -62,6 +64,7 @@ def test_an_update(answer, expected):
         ("Write it to little Ha-yoon.", "invented"),
         ("I only heard about the trumpet, not what it's called.", "right"),
         ("What a good dog he must be.", "evaded"),
+        ("No problem, what a good dog he must be. No doubt about it!", "evaded"),
     ],
 )
 def test_an_abstention(answer, expected):

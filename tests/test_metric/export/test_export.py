@@ -193,6 +193,7 @@ def test_lm_eval_sends_our_prompts_and_reports_our_composite(exported, tiny_mode
     assert results["h2htalk"]["composite,none"] == pytest.approx(weighted, abs=1e-6)
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["lighteval"], indirect=True)
@@ -220,6 +221,7 @@ def test_lighteval_sends_our_prompts_and_reports_our_composite(exported, tiny_mo
     assert "Overall                      -" in row.stdout  # nine configs were not run
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["inspect"], indirect=True)
@@ -259,6 +261,7 @@ def for_transformers_4(model: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["opencompass"], indirect=True)
@@ -300,6 +303,7 @@ def test_opencompass_sends_our_prompts_and_reports_our_composite(exported, tiny_
     assert set(summary.index) == {f"h2htalk_{name}" for name in (*FEW, "Itinerary", "Recollection")} | {"h2htalk"}
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["evalscope"], indirect=True)
@@ -367,6 +371,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 @pytest.mark.parametrize("exported", ["inspect"], indirect=True)

@@ -244,6 +244,7 @@ def test_other_runs_and_formats_are_refused(judged_run, tmp_path):
         export_results(folder, EEE, tmp_path / "out", MODEL)
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 def test_the_validator_of_every_eval_ever_passes_both_files(judged_run, chinese_and_english, tmp_path):
@@ -276,6 +277,7 @@ def in_inspect(program, *arguments):
     return done.stdout
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 def test_inspect_reads_the_log_with_all_scores(judged_run, tmp_path):
@@ -328,6 +330,7 @@ def check_samples(samples, folder):
     assert second["judge first-judge"]["explanation"] == UNSCORED and "J" not in second
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # with an installation
 def test_an_inspect_log_replaces_only_a_log_of_ours(judged_run, chinese_and_english, tmp_path):

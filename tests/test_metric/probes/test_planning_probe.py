@@ -168,6 +168,7 @@ def test_figures_are_claimed_on_the_board(tmp_path):
     assert claimed["replan, all: unnecessary changes"].startswith("0.000")
 
 
+@pytest.mark.very_slow
 @pytest.mark.slow
 def test_the_demo_model_in_a_real_run(tmp_path):
     run = tmp_path / "run"

@@ -12,6 +12,7 @@ from h2htalk_metric.probes.safety import MEASURES
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.very_slow,
     pytest.mark.timeout(3000),  # a verdict of a rambling model takes a minute on two busy cores
     pytest.mark.skipif(not importlib.util.find_spec("llama_cpp"), reason="llama-cpp-python[server] is not installed"),
 ]
