@@ -98,7 +98,8 @@ def nested_prefixes(rows: Sequence[list[int]], min_saved: int) -> list[list[int]
 
     Args:
         rows: token ids of prompts.
-        min_saved: tokens that a prefix must save all prompts together, beyond the shorter prefix before it.
+        min_saved: tokens that a prefix must save: its length beyond the shorter prefix before it, for each of the
+            branches that follow it but one.
 
     Returns:
         For each row the lengths of its prefixes, ascending: first that of all rows (0 if they share nothing), then
@@ -108,18 +109,19 @@ def nested_prefixes(rows: Sequence[list[int]], min_saved: int) -> list[list[int]
     order = sorted(range(len(rows)), key=rows.__getitem__)
     # Rows that share a prefix are neighbours now; what two of them share is the least that neighbours between them do.
     shared = [common_prefix([rows[a], rows[b]]) for a, b in pairwise(order)]
-    lengths = [[common_prefix(rows)] for _ in rows]
+    of_all = common_prefix(rows)
+    lengths = [[of_all] for _ in rows]
     waiting = [(0, len(order))]
     while waiting:
         first, end = waiting.pop()
         if end - first < 2:
             continue
         depth = min(shared[first : end - 1])
-        if (depth - lengths[order[first]][-1]) * (end - first - 1) >= min_saved:
+        branches = [first, *(place + 1 for place in range(first, end - 1) if shared[place] == depth), end]
+        if (depth - lengths[order[first]][-1]) * (len(branches) - 2) >= min_saved:
             for place in order[first:end]:
                 lengths[place].append(depth)
-        cuts = [first, *(place + 1 for place in range(first, end - 1) if shared[place] == depth), end]
-        waiting += pairwise(cuts)
+        waiting += pairwise(branches)
     return lengths
 
 

@@ -296,9 +296,11 @@ def test_nested_prefixes_are_those_that_save_enough():
         [1, 2, 9, 9],
     ]
     assert nested_prefixes(rows, 1) == [[2, 4, 7], [2, 4, 7], [2, 4], [2]]
-    assert nested_prefixes(rows, 4) == [[2, 4], [2, 4], [2, 4], [2]]  # [5, 6, 7] would save only three tokens
-    assert nested_prefixes(rows, 5) == [[2, 7], [2, 7], [2], [2]]  # [3, 4] saves four, [3, 4, 5, 6, 7] five
-    assert nested_prefixes(rows, 99) == [[2], [2], [2], [2]]
+    assert nested_prefixes(rows, 3) == [[2, 7], [2, 7], [2], [2]]  # [3, 4] saves two tokens, [3, 4, 5, 6, 7] five
+    assert nested_prefixes(rows, 6) == [[2], [2], [2], [2]]
+    five = [[1, 2, 3, last] for last in range(5)]
+    assert nested_prefixes([*five, [9]], 12) == [[0, 3]] * 5 + [[0]]  # three tokens for four of five rows
+    assert nested_prefixes([*five, [9]], 13) == [[0]] * 6
     assert nested_prefixes([[1], [2]], 1) == [[0], [0]]
     assert nested_prefixes([[1, 2, 3]], 1) == [[2]]
     assert nested_prefixes([[1, 2, 3], [1, 2, 3]], 1) == [[2], [2]]
