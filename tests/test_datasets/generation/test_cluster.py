@@ -76,6 +76,7 @@ def test_a_merge_that_fails_does_not_hide_how_the_job_ended(accelerate, status, 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # several processes on a busy machine
 @pytest.mark.parametrize("file", ["slurm.sbatch", "slurm-node-local.sbatch"])
 def test_the_job_file_makes_a_complete_run(file, slurm, tiny_model, tmp_path):
     settings = Settings(model=str(tiny_model), tasks="DialogueBase", limit=40, batch_size=2)
@@ -85,7 +86,7 @@ def test_the_job_file_makes_a_complete_run(file, slurm, tiny_model, tmp_path):
         options = [str(out), *options[: options.index("--out")], *options[options.index("--out") + 2 :]]
     command = ["bash", str(CLUSTER / file), *options]
     done = subprocess.run(
-        command, env=slurm, cwd=CLUSTER.parent, capture_output=True, text=True, check=False, timeout=300
+        command, env=slurm, cwd=CLUSTER.parent, capture_output=True, text=True, check=False, timeout=900
     )
     assert done.returncode == 0, done.stderr
     assert (out / "predictions.jsonl").read_bytes() == generate(settings, tmp_path / "expected").read_bytes()
@@ -138,6 +139,7 @@ def test_a_client_that_fails_and_a_preemption_end_the_job_and_its_server(submit)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # several processes on a busy machine
 def test_three_jobs_of_an_array_make_a_complete_run(slurm, tiny_model, tmp_path):
     settings = Settings(model=str(tiny_model), tasks="DialogueBase", limit=40, batch_size=2)
     out = tmp_path / "run"
@@ -145,19 +147,20 @@ def test_three_jobs_of_an_array_make_a_complete_run(slurm, tiny_model, tmp_path)
     with ExitStack() as stack:
         jobs = [stack.enter_context(started(command, tmp_path / f"log{n}", **of_array(slurm, n))) for n in range(3)]
         for job in jobs:
-            assert job.ended_within(300) == 0, job.output
+            assert job.ended_within(900) == 0, job.output
     assert (out / "predictions.jsonl").read_bytes() == generate(settings, tmp_path / "expected").read_bytes()
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # several processes on a busy machine
 def test_jobs_with_a_server_each_continue_after_a_crash(slurm, tmp_path):
     options = ["--model", "m", "--tasks", "DialogueBase", "--limit", "40", "--timeout", "5", "--out", tmp_path / "run"]
     command = ["bash", str(CLUSTER / "slurm-serve.sbatch"), *map(str, options)]
     port = free_port()
     with started(command, tmp_path / "crash", **of_array(slurm, 0, PORT=port, SERVER_ENDS_AFTER=15)) as job:
-        assert job.ended_within(300) == 2, job.output
+        assert job.ended_within(900) == 2, job.output
     assert 0 < lines_on_disk(tmp_path / "run") <= 15
     with started(command, tmp_path / "again", **of_array(slurm, 1, PORT=port)) as job:
-        assert job.ended_within(300) == 0, job.output
+        assert job.ended_within(900) == 0, job.output
     assert len(prediction_ids((tmp_path / "run" / "predictions.jsonl").read_bytes())) == 40
     assert lines_on_disk(tmp_path / "run") == 40
