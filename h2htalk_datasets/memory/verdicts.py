@@ -69,9 +69,9 @@ _ABSENT = frozenset(
     "missing empty mystery".split()
 )
 _IDLE = ("no doubt", "no problem", "no worry", "no worries", "no need", "no hurry", "no trouble", "why not", "not bad")
-_GUESS = frozenset("maybe perhaps probably".split())
-_GUESSES = ("id say", "id put", "put money", "wasnt it", "isnt it", "wouldnt it")  # often next to a guessed value
-_PLAIN_GUESSES = ("if i had to", "my guess", "best guess", "id guess", "id go for")
+_DOUBT_WORDS = frozenset("maybe perhaps probably".split())
+_WEAK_GUESSES = ("id say", "id put", "put money", "wasnt it", "isnt it", "wouldnt it")  # often next to a guessed value
+_STRONG_GUESSES = ("if i had to", "my guess", "best guess", "id guess", "id go for")
 _VALUE_FAMILIES = ("recall", "update", "order", "join", "contradiction")  # a right answer is one value, not a choice
 _CHOICES = (
     "1 of those 2",
@@ -125,10 +125,10 @@ def verdict(question: Mapping[str, Any], answer: str, names: Iterable[str] = (),
 
 
 def _verdict_on_abstention(abstains: bool, tokens: Sequence[str], answer: str, known: Iterable[str]) -> str:
-    guesses = any(contains(tokens, form) for form in _GUESSES)
-    if any(contains(tokens, form) for form in _PLAIN_GUESSES):
+    guesses = any(contains(tokens, form) for form in _WEAK_GUESSES)
+    if any(contains(tokens, form) for form in _STRONG_GUESSES):
         return "invented"
-    if (not abstains or guesses or _GUESS.intersection(tokens)) and _names_a_value(answer, known):
+    if (not abstains or guesses or _DOUBT_WORDS.intersection(tokens)) and _names_a_value(answer, known):
         return "invented"
     if guesses and not abstains:
         return "evaded"

@@ -98,8 +98,8 @@ def nested_prefixes(rows: Sequence[list[int]], min_saved: int) -> list[list[int]
 
     Args:
         rows: token ids of prompts.
-        min_saved: tokens that a prefix must save: its length beyond the shorter prefix before it, for each of the
-            branches that follow it but one.
+        min_saved: tokens that a prefix must save: its length beyond the shorter prefix before it, times the number of
+            branches after it minus one.
 
     Returns:
         For each row the lengths of its prefixes, ascending: first that of all rows (0 if they share nothing), then

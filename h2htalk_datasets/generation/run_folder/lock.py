@@ -26,12 +26,12 @@ def acquire_lock(folder: Path, wait_seconds: float = 0) -> BaseFileLock:
     try:
         lock.acquire(timeout=wait_seconds)
     except Timeout:
-        hint = f", or delete {lock.lock_file} if that job has ended" if _is_a_mere_file(lock) else ""
+        hint = f", or delete {lock.lock_file} if that job has ended" if _is_only_a_file(lock) else ""
         raise H2HTalkError(f"another job is at work in {folder}; wait for it, or choose another --out{hint}") from None
     return lock
 
 
-def _is_a_mere_file(lock: BaseFileLock) -> bool:
+def _is_only_a_file(lock: BaseFileLock) -> bool:
     """Whether the lock is the file itself, as without flock (on some Lustre disks): a killed job leaves such a file.
 
     Filelock shows it by the class of the lock before version 4.2, and by a file that names its owner since then.
