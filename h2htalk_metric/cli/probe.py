@@ -1,8 +1,8 @@
-"""`h2htalk probe safety|instructions|conversation|planning RUN`: measure a run's model on what S does not show."""
+"""`h2htalk probe safety|instructions|conversation|planning|memory RUN`: measure a model on what S does not show."""
 
-__all__ = ["conversation", "instructions", "planning", "probe_app", "safety"]
+__all__ = ["conversation", "instructions", "memory", "planning", "probe_app", "safety"]
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.options import with_options
 from h2htalk_metric.cli.options import JudgeOptions, ModelOptions, PriceOptions, RunArgument
-from h2htalk_metric.cli.probe_plan import print_answers, print_conversations, print_plan
+from h2htalk_metric.cli.probe_plan import print_answers, print_conversations, print_judging, print_plan
 from h2htalk_metric.cli.probe_results import write_and_print
 from h2htalk_metric.cli.spending import print_stopped, print_usage
 
@@ -168,7 +168,7 @@ def conversation(
     run_conversations(
         folder, companion, player, settings, turns=turns, limit=limit, user_thinking_tokens=user_thinking_tokens
     )
-    _judge([folder], panel, judging, judges, conversation_items(folder))
+    _judge([folder], panel, judging, judges, conversation_items)
     write_and_print(run, "conversation", measure_conversations(folder))
 
 
@@ -196,6 +196,28 @@ def planning(
         return
     answer_probes(run, settings_of, rollout=True, heard=heard_plan)
     write_and_print(run, "planning", measure_planning(folder))
+
+
+@probe_app.command()
+@with_options(judging=JudgeOptions, prices=PriceOptions)
+def memory(run_folder: RunArgument, judging: JudgeOptions, prices: PriceOptions) -> None:
+    """Let a judge mark the answers of `h2htalk remember` too. The verdicts of the program stay as they are."""
+    from h2htalk_metric.memory.judging import answer_runs, memory_items
+    from h2htalk_metric.memory.remember import memory_folders
+    from h2htalk_metric.memory.results import measure_memory
+    from h2htalk_metric.runs.run import Run
+
+    runs = [run for folder in memory_folders(run_folder) for run in answer_runs(folder)]
+    if not runs:
+        raise H2HTalkError(f"{run_folder} has no complete answers to CompanionMemory; run h2htalk remember first")
+    panel = judging.panel()
+    judges = judging.judges(panel, prices=prices) if panel else []
+    items = {run.path: memory_items(run) for run in runs}
+    if prices.dry_run:
+        print_judging(items, judges, panel, prices)
+        return
+    _judge(items, panel, judging, judges, items.__getitem__)
+    write_and_print(Run(run_folder), "memory", measure_memory(run_folder))
 
 
 def _safety_folders(run: "Run") -> dict[str, dict[str, Path]]:
@@ -282,17 +304,19 @@ def _check_same_judges(panel: "Panel | None", others: Mapping[str, Path]) -> Non
 
 
 def _judge(
-    folders: Sequence[Path],
+    folders: Iterable[Path],
     panel: "Panel | None",
     judging: JudgeOptions,
     judges: "Sequence[Judge]",
-    items: "Sequence[JudgeItem] | None" = None,
+    items_of: "Callable[[Path], Sequence[JudgeItem]] | None" = None,
 ) -> None:
+    """Judge folders one after the other; `items_of` a folder are what is judged, by default all answers of its run."""
     if panel is None:
         return
     from h2htalk_metric.judge.judge_run import judge_run
 
     for folder in folders:
+        items = items_of(folder) if items_of else None
         num_open = judge_run(folder, judges, panel, max_connections=judging.max_connections, items=items)
         print_stopped(judges, num_open, f"{folder}: ")
     print_usage(judges)

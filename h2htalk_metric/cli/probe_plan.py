@@ -1,6 +1,6 @@
 """The dry run of the probes: what a command would send, and what judging it would cost."""
 
-__all__ = ["print_answers", "print_conversations", "print_plan"]
+__all__ = ["print_answers", "print_conversations", "print_judging", "print_plan"]
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ def print_plan(
         else [probe_item(record, record["reference"]) for record in records_of_settings(settings_of[folder])]
         for folder in folders
     }
-    _print_judging(items, judges, panel, prices)
+    print_judging(items, judges, panel, prices)
 
 
 def print_answers(settings_of: "Mapping[Path, Settings]", *, rollout: bool = False) -> None:
@@ -69,12 +69,13 @@ def print_conversations(
         f"at most {len(items) * turns} answers to generate and {len(items) * (turns - 1)} messages of the user, which "
         "are not in the cost"
     )
-    _print_judging({folder: items}, judges, panel, prices)
+    print_judging({folder: items}, judges, panel, prices)
 
 
-def _print_judging(
+def print_judging(
     items: "Mapping[Path, Sequence[JudgeItem]]", judges: "Sequence[Judge]", panel: "Panel | None", prices: PriceOptions
 ) -> None:
+    """Print how many judgements are open in each folder, their tokens and cost."""
     from h2htalk_metric.judge.judge_run import open_jobs, resumed
 
     if panel is None:

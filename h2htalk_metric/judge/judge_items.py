@@ -8,13 +8,18 @@ from typing import Any
 
 from h2htalk_datasets.errors import H2HTalkError
 from h2htalk_datasets.prompts import render, render_probe
-from h2htalk_datasets.tasks import TASKS
+from h2htalk_datasets.tasks import MEMORY, PLANNING, TASKS
 from h2htalk_metric.judge.rubric import Criterion, Rubric, load_rubric
 from h2htalk_metric.judge.wording import WORDINGS
 from h2htalk_metric.runs.run import Run, cached_per_run
 
 JUDGED_TASKS = tuple(task.name for task in TASKS.values() if task.judged)
 """The tasks whose judge's score enters Eq. 3."""
+
+_NOT_HERE = {
+    MEMORY: "`h2htalk probe memory RUN` lets a judge mark answers to CompanionMemory",
+    PLANNING: "a program checks the plans of CompanionPlanning, see `h2htalk probe planning RUN`",
+}
 
 
 @dataclass(frozen=True)
@@ -46,9 +51,11 @@ def judge_items(run: Run, tasks: tuple[str, ...] = JUDGED_TASKS) -> list[JudgeIt
         tasks: config names; not used for a probe run.
 
     Raises:
-        H2HTalkError: the run is not complete, or has none of the tasks.
+        H2HTalkError: the run is not complete, has none of the tasks, or is over a set that is judged in another way.
 
     """
+    if advice := next((_NOT_HERE[task] for task in run.manifest["dataset"]["tasks"] if task in _NOT_HERE), None):
+        raise H2HTalkError(f"{run.path} cannot be judged like the tasks: {advice}")
     pairs = zip(run.records, run.predictions, strict=True)
     if run.is_probe_run:
         return [probe_item(record, line["prediction"]) for record, line in pairs]

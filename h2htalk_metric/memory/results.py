@@ -18,10 +18,11 @@ from h2htalk_datasets.memory.history import history_of, num_tokens, visible_sess
 from h2htalk_datasets.memory.schema import FAMILIES, read_small_talk
 from h2htalk_datasets.memory.verdicts import VERDICTS, verdict
 from h2htalk_datasets.tasks import MEMORY
+from h2htalk_metric.judge.rubric import load_rubric
 from h2htalk_metric.memory.contexts import read_contexts
+from h2htalk_metric.memory.judging import answer_runs, judge_figures
 from h2htalk_metric.memory.remember import memory_folders, rows_by_arc
 from h2htalk_metric.probes.figures import figure
-from h2htalk_metric.runs.run import Run
 from h2htalk_metric.stats.intervals import as_json
 from h2htalk_metric.stats.significance import holm, paired_test
 
@@ -38,8 +39,9 @@ def measure_memory(out: Path) -> dict[str, Any]:
     """Measure all strategies in a run folder that have answers.
 
     Returns:
-        Content of ``probes/memory.json``: `strategies` by ``LENGTH STRATEGY`` (see :func:`measure_answers`), and
-        `tests`: the paired differences of accuracy between the strategies of each length, with Holm's correction.
+        Content of ``probes/memory.json``: `strategies` by ``LENGTH STRATEGY`` (see :func:`measure_answers`; `judge`
+        is by :func:`h2htalk_metric.memory.judging.judge_figures`), and `tests`: the paired differences of accuracy
+        between the strategies of each length, with Holm's correction.
 
     """
     strategies: dict[str, dict[str, Any]] = {}
@@ -47,7 +49,7 @@ def measure_memory(out: Path) -> dict[str, Any]:
     model = None
     for folder in memory_folders(out):
         options = json.loads((folder / "strategy.json").read_text("utf-8"))
-        runs = [Run(path) for path in sorted(folder.glob("answers/*")) if Run(path).complete]
+        runs = answer_runs(folder)
         if not runs:
             continue
         lines = [line for run in runs for line in run.predictions]
@@ -61,6 +63,7 @@ def measure_memory(out: Path) -> dict[str, Any]:
             "options": options,
             "unscored": dict(Counter(reasons[row["id"]] for row in rows if row["id"] in reasons)),
             "tokens_per_answer": _tokens(lines) / len(lines) + _note_tokens(rows, contexts) / len(rows),
+            "judge": judge_figures(runs, rows, verdicts[name]),
         }
         model = runs[0].model
     return {
@@ -68,7 +71,7 @@ def measure_memory(out: Path) -> dict[str, Any]:
         "model": model,
         "strategies": strategies,
         "tests": _tests(strategies, verdicts),
-        "signature": {"questions": manifest()["probes"]["fingerprints"][MEMORY][:12]},
+        "signature": {"questions": manifest()["probes"]["fingerprints"][MEMORY][:12], **_judging(strategies)},
     }
 
 
@@ -173,6 +176,15 @@ def _tests(
     for line, corrected in zip(tests, holm([line["p"] for line in tests]), strict=True):
         line["p_holm"] = corrected
     return tests
+
+
+def _judging(strategies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The part of the signature that says how answers were judged; empty if none were."""
+    judged = [one["judge"] for one in strategies.values() if one["judge"]]
+    if not judged:
+        return {}
+    names = sorted({name for one in judged for name in one["by"]})
+    return {"rubric": load_rubric(MEMORY).hash, "judge": ",".join(names), **judged[0]["settings"]}
 
 
 def _tokens(lines: Rows) -> int:

@@ -47,6 +47,7 @@ def memory(result: Result) -> Section:
         _distances(strategies, "by_tokens", "tokens"),
         _distances(strategies, "by_days", "days"),
         _tests(result["tests"]),
+        _judged(strategies),
     ]
     return Section(
         "memory",
@@ -121,3 +122,24 @@ def _tests(tests: Sequence[Mapping[str, Any]]) -> Table:
     ]
     columns = (Column("strategies", "text"), *TEST_COLUMNS)
     return Table("Differences between strategies of one length, in percentage points", columns, tuple(rows))
+
+
+def _judged(strategies: Mapping[str, Any]) -> Table:
+    """What a judge says, apart from the verdicts; results of earlier versions have no judge."""
+    rows = [
+        Row(
+            (
+                name,
+                ", ".join(judge["by"]),
+                str(judge["right"]["n"] if judge["right"] else 0),
+                str(judge["unscored"]),
+                value_cell(one["accuracy"]["all"], ".0f", 100),
+                value_cell(judge["right"], ".0f", 100),
+                value_cell(judge["agreement"], ".0f", 100),
+            )
+        )
+        for name, one in strategies.items()
+        if (judge := one.get("judge"))
+    ]
+    columns = (Column("judge", "text"), *numbers("judged", "unscored", "right", "right by the judge", "both agree"))
+    return Table("By a judge, apart from the verdicts, in per cent", (_STRATEGY, *columns), tuple(rows))

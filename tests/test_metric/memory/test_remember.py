@@ -7,12 +7,14 @@ import sys
 
 import pytest
 from helpers.commands import h2htalk
+from helpers.judge_scripts import block, verdict_of_schema
 from helpers.launch import started
 from helpers.report_runs import scored_run
 from helpers.servers import scripted
 
 from h2htalk_datasets.generation.requests import chosen_rows
 from h2htalk_datasets.loading import load_memory
+from h2htalk_metric.memory.judging import answer_runs, memory_items
 from h2htalk_metric.memory.results import measure_answers
 from h2htalk_metric.reports.report import write_report
 
@@ -78,6 +80,68 @@ def test_a_second_call_sends_nothing(out, model):
     done = remember(model, out, "--memory", "full")
     assert done.returncode == 0, done.stderr
     assert len(model.requests) == before
+
+
+def test_a_judge_is_reported_apart_from_the_verdicts(out, rows, tmp_path):
+    folder = shutil.copytree(out, tmp_path / "run")
+    references = {row["reference"] for row in rows}
+    result_file = folder / "probes" / "memory.json"
+    verdicts = {name: one["verdicts"] for name, one in json.loads(result_file.read_text())["strategies"].items()}
+
+    def mark(request):  # right if it is a reference; the judge also likes every abstention
+        answer = block(request, "ANSWER")
+        return verdict_of_schema(request, int(answer in references or "never told me" in answer))
+
+    with scripted(mark) as judge:
+        options = ("probe", "memory", folder, "--judge", "j", "--base-url", judge.url)
+        planned = h2htalk(*options, "--dry-run")
+        assert f"{2 * len(rows)} answers, 1 judges: {2 * len(rows)} judgements to make" in planned.stdout
+        assert not judge.requests
+        done = h2htalk(*options)
+        assert done.returncode == 0, done.stderr
+        asked = len(judge.requests)
+        assert asked == 2 * 2 * len(rows)  # two strategies, two positions
+        assert h2htalk(*options).returncode == 0
+        assert len(judge.requests) == asked  # verdicts on disk are not asked for again
+    result = json.loads(result_file.read_text("utf-8"))
+    assert {name: one["verdicts"] for name, one in result["strategies"].items()} == verdicts
+    none, full = (result["strategies"][f"arc {name}"] for name in ("none", "full"))
+    assert full["judge"]["right"]["value"] == full["judge"]["agreement"]["value"] == 1
+    assert none["judge"]["right"]["value"] == 1
+    assert none["judge"]["agreement"]["value"] == pytest.approx(none["accuracy"]["all"]["value"])
+    assert result["signature"]["judge"] == "j"
+    page = (folder / "probes" / "memory.md").read_text("utf-8")
+    assert f"| arc full | j | {len(rows)} | 0 | 100 (" in page
+
+
+def test_a_judge_sees_what_was_said_and_what_is_needed(out, rows):
+    (run,) = answer_runs(out / "probes" / "memory" / "arc" / "full")
+    items = {item.id: item for item in memory_items(run)}
+    assert list(items) == [row["id"] for row in rows]
+    for row in rows:
+        item = items[row["id"]]
+        assert row["message"] in item.context and item.blocks["reference"] == row["reference"]
+        said = [
+            session["turns"][place["turn"] - 1]["content"]
+            for place in row["evidence"]
+            for session in row["sessions"]
+            if session["id"] == place["session"]
+        ]
+        assert all(turn in item.item_context for turn in said)
+        assert ("it was never said" in item.item_context) == (not said)
+        assert all(fact in item.item_context for fact in row["facts"])
+
+
+def test_a_folder_without_answers_cannot_be_judged(tmp_path):
+    done = h2htalk("probe", "memory", tmp_path, "--judge", "j")
+    assert done.returncode == 2
+    assert "run h2htalk remember first" in done.stderr
+
+
+def test_the_judge_of_the_tasks_names_the_command_for_memory(out):
+    done = h2htalk("judge", out / "probes" / "memory" / "arc" / "full" / "answers" / "1", "--judge", "j", "--dry-run")
+    assert done.returncode == 2
+    assert "h2htalk probe memory RUN" in done.stderr
 
 
 @pytest.mark.slow
