@@ -4,6 +4,7 @@ __all__ = ["VERDICTS", "verdict"]
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from h2htalk_datasets.memory.patterns import SENTENCE_END, contains, normalize
@@ -34,7 +35,13 @@ ABSTENTION = (
     "ever came up", "been told", "wasnt told", "not told", "isnt in there", "not in there", "come up between",
     "a mystery", "unnamed", "not her name", "not his name", "not what he called", "not what she called",
     "not the name", "gap in my", "hole in my", "drawer ... empty", "heard ... from you", "not with me", "a page you",
-    "never dropped", "i never got", "i dont believe i ever", "not who he", "not who she",
+    "never dropped", "i never got", "i dont believe i ever", "not who he", "not who she", "out of my head",
+    "slipped my mind", "escapes me", "anywhere in my head", "i dont have it", "dont have the name", "dont have a name",
+    "dont have her name", "dont have his name", "dont have its name", "dont have the number", "havent got it",
+    "havent got the name", "havent got a name", "havent got her", "havent got his", "hasnt got a name",
+    "name i havent", "be guessing", "wont guess", "not guess", "dont want to guess", "isnt in anything",
+    "not in anything", "doesnt include", "told me only", "never brought it", "never had off you", "never had from you",
+    "never passed between", "never came across",
 )  # fmt: skip
 """How a companion says in English that it does not know."""
 
@@ -68,6 +75,7 @@ _ABSENT = frozenset(
     "not no never neither nor nobody none nothing nowhere without didnt havent hasnt hadnt cant couldnt kept left "
     "missing empty mystery".split()
 )
+_OURS = frozenset("i ive im id you youve your me my we us our name".split())  # a sentence about what the two know
 _IDLE = ("no doubt", "no problem", "no worry", "no worries", "no need", "no hurry", "no trouble", "why not", "not bad")
 _DOUBT_WORDS = frozenset("maybe perhaps probably".split())
 _WEAK_GUESSES = ("id say", "id put", "put money", "wasnt it", "isnt it", "wouldnt it")  # often next to a guessed value
@@ -136,9 +144,18 @@ def _verdict_on_abstention(abstains: bool, tokens: Sequence[str], answer: str, k
 
 
 def _denies(tokens: Sequence[str]) -> bool:
-    """Whether an answer says of anything that it is missing; "no doubt" and the like say nothing of the kind."""
+    """Whether a sentence about what the two know says that something is missing; "no doubt" and the like do not."""
     idle = {start + offset for form in _IDLE for start in contains(tokens, form) for offset in (0, 1)}
-    return any(token in _ABSENT and place not in idle for place, token in enumerate(tokens))
+    sentences = [list(sentence) for is_end, sentence in groupby(enumerate(tokens), _ends) if not is_end]
+    return any(
+        any(token in _ABSENT and place not in idle for place, token in sentence)
+        and any(token in _OURS for _, token in sentence)
+        for sentence in sentences
+    )
+
+
+def _ends(place_and_token: tuple[int, str]) -> bool:
+    return place_and_token[1] == SENTENCE_END
 
 
 def _claims(tokens: Sequence[str], form: str) -> bool:
@@ -194,7 +211,7 @@ def _other_value(tokens: Iterable[str], own: Iterable[str]) -> bool:
 
 def _names_a_value(answer: str, known_texts: Iterable[str]) -> bool:
     """Whether an answer has a number, a time, a weekday or a name that other texts do not have."""
-    known = {token for text in known_texts for token in normalize(text)}
+    known = {"1", *(token for text in known_texts for token in normalize(text))}  # "that one" is no number
     if _other_value(normalize(answer), known):
         return True
     inside = re.findall(r"(?<=[\w,;:'’] )[A-ZÀ-ÖØ-Þ][\w'’-]*\w", answer)  # a capital inside a sentence

@@ -112,14 +112,16 @@ def measure_answers(rows: Rows, answers: Mapping[str, str], length: str) -> dict
 def verdicts_of(rows: Rows, answers: Mapping[str, str]) -> dict[str, str]:
     """The verdict on each answer, by the id of the question."""
     return {
-        row["id"]: verdict(row, answers[row["id"]], (row["user"], row["companion"]), _turns(row))
+        row["id"]: verdict(row, answers[row["id"]], (row["user"], row["companion"]), _said_before(row))
         for row in rows
         if row["id"] in answers
     }
 
 
-def _turns(row: Mapping[str, Any]) -> list[str]:
-    return [turn["content"] for session in row["sessions"] for turn in session["turns"]]
+def _said_before(row: Mapping[str, Any]) -> list[str]:
+    """The days and turns before a question."""
+    turns = [turn["content"] for session in row["sessions"] for turn in session["turns"]]
+    return [*(session["date"] for session in row["sessions"]), *turns]
 
 
 @cache

@@ -65,6 +65,11 @@ def test_an_update(answer, expected):
         ("I only heard about the trumpet, not what it's called.", "right"),
         ("What a good dog he must be.", "evaded"),
         ("No problem, what a good dog he must be. No doubt about it!", "evaded"),
+        ("What a dog, nobody can stop it! Put it on a note.", "evaded"),  # denies something, but not that it was told
+        ("The name has gone right out of my head, and I don't want to guess.", "right"),
+        ("I don't have it. Ask him yourself.", "right"),
+        ("You told me only that he is small.", "right"),
+        ("No, you did not pass that one on.", "right"),
     ],
 )
 def test_an_abstention(answer, expected):
