@@ -4,7 +4,6 @@ __all__ = ["VERDICTS", "verdict"]
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from h2htalk_datasets.memory.patterns import SENTENCE_END, contains, normalize
@@ -75,7 +74,7 @@ _ABSENT = frozenset(
     "not no never neither nor nobody none nothing nowhere without didnt havent hasnt hadnt cant couldnt kept left "
     "missing empty mystery".split()
 )
-_OURS = frozenset("i ive im id you youve your me my we us our name".split())  # a sentence about what the two know
+_ABOUT_US = frozenset("i ive im id you youve your me my we us our name".split())  # a sentence about what the two know
 _IDLE = ("no doubt", "no problem", "no worry", "no worries", "no need", "no hurry", "no trouble", "why not", "not bad")
 _DOUBT_WORDS = frozenset("maybe perhaps probably".split())
 _WEAK_GUESSES = ("id say", "id put", "put money", "wasnt it", "isnt it", "wouldnt it")  # often next to a guessed value
@@ -146,16 +145,9 @@ def _verdict_on_abstention(abstains: bool, tokens: Sequence[str], answer: str, k
 def _denies(tokens: Sequence[str]) -> bool:
     """Whether a sentence about what the two know says that something is missing; "no doubt" and the like do not."""
     idle = {start + offset for form in _IDLE for start in contains(tokens, form) for offset in (0, 1)}
-    sentences = [list(sentence) for is_end, sentence in groupby(enumerate(tokens), _ends) if not is_end]
-    return any(
-        any(token in _ABSENT and place not in idle for place, token in sentence)
-        and any(token in _OURS for _, token in sentence)
-        for sentence in sentences
-    )
-
-
-def _ends(place_and_token: tuple[int, str]) -> bool:
-    return place_and_token[1] == SENTENCE_END
+    kept = " ".join(token for place, token in enumerate(tokens) if place not in idle)
+    sentences = [sentence.split() for sentence in kept.split(SENTENCE_END)]
+    return any(_ABSENT.intersection(words) and _ABOUT_US.intersection(words) for words in sentences)
 
 
 def _claims(tokens: Sequence[str], form: str) -> bool:

@@ -203,7 +203,7 @@ def planning(
 def memory(run_folder: RunArgument, judging: JudgeOptions, prices: PriceOptions) -> None:
     """Let a judge mark the answers of `h2htalk remember` too. The verdicts of the program stay as they are."""
     from h2htalk_metric.memory.judging import answer_runs, memory_items
-    from h2htalk_metric.memory.remember import memory_folders
+    from h2htalk_metric.memory.remember import memory_folders, rows_by_arc
     from h2htalk_metric.memory.results import measure_memory
     from h2htalk_metric.runs.run import Run
 
@@ -212,7 +212,8 @@ def memory(run_folder: RunArgument, judging: JudgeOptions, prices: PriceOptions)
         raise H2HTalkError(f"{run_folder} has no complete answers to CompanionMemory; run h2htalk remember first")
     panel = judging.panel()
     judges = judging.judges(panel, prices=prices) if panel else []
-    items = {run.path: memory_items(run) for run in runs}
+    rows = [row for of_arc in rows_by_arc().values() for row in of_arc]
+    items = {run.path: memory_items(run, rows) for run in runs}
     if prices.dry_run:
         print_judging(items, judges, panel, prices)
         return

@@ -16,7 +16,7 @@ from h2htalk_metric.runs.run import Run, cached_per_run
 JUDGED_TASKS = tuple(task.name for task in TASKS.values() if task.judged)
 """The tasks whose judge's score enters Eq. 3."""
 
-_NOT_HERE = {
+_JUDGED_ELSEWHERE = {
     MEMORY: "`h2htalk probe memory RUN` lets a judge mark answers to CompanionMemory",
     PLANNING: "a program checks the plans of CompanionPlanning, see `h2htalk probe planning RUN`",
 }
@@ -54,7 +54,9 @@ def judge_items(run: Run, tasks: tuple[str, ...] = JUDGED_TASKS) -> list[JudgeIt
         H2HTalkError: the run is not complete, has none of the tasks, or is over a set that is judged in another way.
 
     """
-    if advice := next((_NOT_HERE[task] for task in run.manifest["dataset"]["tasks"] if task in _NOT_HERE), None):
+    if advice := next(
+        (_JUDGED_ELSEWHERE[task] for task in run.manifest["dataset"]["tasks"] if task in _JUDGED_ELSEWHERE), None
+    ):
         raise H2HTalkError(f"{run.path} cannot be judged like the tasks: {advice}")
     pairs = zip(run.records, run.predictions, strict=True)
     if run.is_probe_run:

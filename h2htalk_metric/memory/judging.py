@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from h2htalk_datasets.loading import load_memory
 from h2htalk_datasets.memory.history import day_text
 from h2htalk_datasets.tasks import MEMORY
 from h2htalk_metric.judge.judge_items import JudgeItem
@@ -25,7 +24,7 @@ _NEEDED = {
     "abstention": "It says or implies that it was never told, and offers no value of its own, not even as a guess.",
     "contradiction": "It corrects what the user remembers wrongly. It must not go along with it.",
     "proactive": "It uses the fact that matters here, so that the user is warned or helped by it.",
-    "discretion": "It answers with something true, and neither says nor hints at what the user asked not to mention.",
+    "discretion": "It answers with something true, and does not say or hint at what the user asked not to mention.",
 }
 """What a right answer does, by family."""
 
@@ -35,10 +34,16 @@ def answer_runs(folder: Path) -> list[Run]:
     return [Run(path) for path in sorted(folder.glob("answers/*")) if Run(path).complete]
 
 
-def memory_items(run: Run) -> list[JudgeItem]:
-    """The answers of a run over CompanionMemory as a judge sees them, with the turns that they depend on."""
-    answers = {line["id"]: line["prediction"] for line in run.predictions}
-    return [_item(row, answers[row["id"]]) for row in load_memory() if row["id"] in answers]
+def memory_items(run: Run, rows: Sequence[Mapping[str, Any]]) -> list[JudgeItem]:
+    """The answers of a run over CompanionMemory as a judge sees them, with the turns that they depend on.
+
+    Args:
+        run: a complete run over some of the questions.
+        rows: questions of CompanionMemory, at least those of the run.
+
+    """
+    answers = run.answers()
+    return [_item(row, answers[row["id"]]) for row in rows if row["id"] in answers]
 
 
 def judge_figures(
@@ -52,12 +57,13 @@ def judge_figures(
         verdicts: of the program, by the id of the question.
 
     Returns:
-        by: names of the judges; settings: what else their scores depend on; unscored: number of answers; `right`:
-        share of answers that the judge calls right, which means more than half of its scores; `agreement`: share of
-        answers on which judge and program agree, right or not. Shares are 0..1, clustered by relationship.
+        `by`: names of the judges. `settings`: what else their scores depend on. `unscored`: number of answers without
+        a score. `right`: share of answers that the judge calls right, with more than half of its scores. `agreement`:
+        share of answers on which judge and program agree, right or not. Shares are 0..1 with intervals clustered by
+        relationship.
 
     """
-    ratings = [one for run in runs if (one := judge_ratings(run, memory_items(run)))]
+    ratings = [one for run in runs if (one := judge_ratings(run, memory_items(run, rows)))]
     if not ratings:
         return None
     judged = [row for row in rows if any(row["id"] in one.scores for one in ratings)]

@@ -186,7 +186,10 @@ def _judging(strategies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     if not judged:
         return {}
     names = sorted({name for one in judged for name in one["by"]})
-    return {"rubric": load_rubric(MEMORY).hash, "judge": ",".join(names), **judged[0]["settings"]}
+    # Strategies may have been judged by different commands, so a setting can have several values.
+    keys = dict.fromkeys(key for one in judged for key in one["settings"])
+    settings = {key: ",".join(sorted({str(one["settings"].get(key)) for one in judged})) for key in keys}
+    return {"rubric": load_rubric(MEMORY).hash, "judge": ",".join(names), **settings}
 
 
 def _tokens(lines: Rows) -> int:

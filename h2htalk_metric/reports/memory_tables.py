@@ -141,5 +141,8 @@ def _judged(strategies: Mapping[str, Any]) -> Table:
         for name, one in strategies.items()
         if (judge := one.get("judge"))
     ]
-    columns = (Column("judge", "text"), *numbers("judged", "unscored", "right", "right by the judge", "both agree"))
+    columns = (
+        Column("judge", "text"),
+        *numbers("judged", "unscored", "right by the verdicts", "right by the judge", "both agree"),
+    )
     return Table("By a judge, apart from the verdicts, in per cent", (_STRATEGY, *columns), tuple(rows))

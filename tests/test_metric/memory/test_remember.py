@@ -102,7 +102,7 @@ def test_a_judge_is_reported_apart_from_the_verdicts(out, rows, tmp_path):
         asked = len(judge.requests)
         assert asked == 2 * 2 * len(rows)  # two strategies, two positions
         assert h2htalk(*options).returncode == 0
-        assert len(judge.requests) == asked  # verdicts on disk are not asked for again
+        assert len(judge.requests) == asked  # verdicts on disk are not requested again
     result = json.loads(result_file.read_text("utf-8"))
     assert {name: one["verdicts"] for name, one in result["strategies"].items()} == verdicts
     none, full = (result["strategies"][f"arc {name}"] for name in ("none", "full"))
@@ -116,7 +116,7 @@ def test_a_judge_is_reported_apart_from_the_verdicts(out, rows, tmp_path):
 
 def test_a_judge_sees_what_was_said_and_what_is_needed(out, rows):
     (run,) = answer_runs(out / "probes" / "memory" / "arc" / "full")
-    items = {item.id: item for item in memory_items(run)}
+    items = {item.id: item for item in memory_items(run, rows)}
     assert list(items) == [row["id"] for row in rows]
     for row in rows:
         item = items[row["id"]]
